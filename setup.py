@@ -109,7 +109,8 @@ def set_up_code() -> None:
         entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
         package_data={
             "": ["py.typed", "*_card.md"],
-            "attribution.methods": ["presets/*.toml"],
+            "attribution": ["*.toml"],
+            "attribution.methods": ["presets/*.toml", "registry.toml"],
             "attribution_benchmarks.choosing": ["page.html.jinja", "worth.json"],
             "attribution_benchmarks.report": ["templates/*"],
             "attribution_benchmarks.exact": ["*.toml"],

@@ -1,7 +1,7 @@
 """What all commands share: flags, one-line errors and exit codes. Imports no TensorFlow.
 
 Each command has its own ``flags.FlagValues`` instead of absl's global one, so that one process can import all of them.
-A new shared flag is one entry of ``_SHARED``.
+A new shared flag is one table of ``flags.toml``.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import io
 import json
 import math
 import os
-import re
+import pathlib
 import signal
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from absl import flags
 
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
 from attribution.files import cache_at, reason, refuse_address
+from attribution.methods.libraries import read_toml
 from attribution.methods.method import ARRAYS, Method
 from attribution.reading import read_array
 from attribution.savedmodel.op_allowlist import trusted
@@ -32,7 +32,6 @@ from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
 _Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
 _WITH_ADDRESSES = ("server", "runner_options")
-_HELP_WIDTH = 100  # characters
 # Errors of the machine or of access rights, not of the program.
 _FILE_SYSTEM_ERRNOS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
@@ -128,42 +127,30 @@ def help_text(flag_values: flags.FlagValues, description: str, module: str) -> s
     module
         Name of this module.
     """
-    groups = flag_values.flags_by_module_dict()
     own = sys.argv[0] if module == "__main__" else module  # as absl names it
-    parts = [description.strip()]
-    for name in sorted(groups, key=lambda name: (name != own, name)):
-        lines = [line for flag in groups[name] for line in _flag_lines(flag)]
-        if lines:
-            parts.append("\n".join(["Flags:" if name == own else f"Shared flags ({name}):", *lines]))
-    return "\n\n".join(parts)
-
-
-def _flag_lines(flag: flags.Flag) -> list[str]:
-    """Return the name, help and default of a flag."""
-    default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
-    lines = textwrap.wrap(
-        f"--{flag.name}: {flag.help}",
-        _HELP_WIDTH,
-        initial_indent="  ",
-        subsequent_indent="      ",
-        break_on_hyphens=False,
-    )
-    if default not in (None, ""):
-        lines.append(f"      (default: {default})")
-    return lines
+    groups = sorted(flag_values.flags_by_module_dict(), key=lambda name: (name != own, name))
+    return "\n\n".join([description.strip(), *(flag_values.module_help(name).strip() for name in groups)])
 
 
 def _parse_and_call(
     main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, argv: Sequence[str]
 ) -> None:
     try:
-        rest = flag_values(_with_runner_options(flag_values, argv))[1:]
+        if "runner_options" in flag_values and "--" in argv:  # those after -- are the runner's
+            end = argv.index("--")
+            argv = [*argv[:end], *(f"--runner_options={option}" for option in argv[end + 1 :])]
+        rest = flag_values(argv)[1:]
     except ValueError as error:  # absl's for --noNAME=VALUE and for files of flags that are not text
         raise BadInput(f"{error}; see --help") from error
     if rest:
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
-    _check_numbers(flag_values)
-    _refuse_addresses(flag_values)
+    for name in flag_values:
+        value = flag_values[name].value
+        if isinstance(value, float) and not math.isfinite(value):  # absl's bounds accept it
+            raise BadInput(f"--{name} is {value}; expected a finite number")
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and name not in _WITH_ADDRESSES:
+                refuse_address(text, name)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
     with cache, trusted("trust_model" in flag_values and flag_values.trust_model):
         main(flag_values)
@@ -182,55 +169,12 @@ def _handle(error: BaseException) -> int:
             f"error: {printable(place.filename)}, line {place.lineno} called sys.exit; a method must return its maps",
             2,
         )
-    if (message := _tensorflow_file_error(error)) is not None:
-        return _report(f"error: {printable(message)}; {_REMEDY}", 2)
     raise error
-
-
-def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
-    """Return the arguments with those after ``--`` as ``--runner_options``, if the command has that flag."""
-    argv = list(argv)
-    if "runner_options" not in flag_values or "--" not in argv:
-        return argv
-    end = argv.index("--")
-    return argv[:end] + [f"--runner_options={option}" for option in argv[end + 1 :]]
-
-
-def _check_numbers(flag_values: flags.FlagValues) -> None:
-    """Raise BadInput for NaN and infinity, which absl's bounds accept."""
-    for name in flag_values:
-        value = flag_values[name].value
-        if isinstance(value, float) and not math.isfinite(value):
-            raise BadInput(f"--{name} is {value}; expected a finite number")
 
 
 def given(flag_values: flags.FlagValues, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the values by name of the flags that were given, but for some."""
     return {name: flag_values[name].value for name in flag_values if flag_values[name].present and name not in without}
-
-
-def _refuse_addresses(flag_values: flags.FlagValues) -> None:
-    """Raise BadInput for an address such as gs://bucket/folder in a flag that takes none."""
-    for name in flag_values:
-        value = flag_values[name].value
-        for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and name not in _WITH_ADDRESSES:
-                refuse_address(text, name)
-
-
-def _tensorflow_file_error(error: BaseException) -> str | None:
-    """Return the file and the system's message of a TensorFlow error for a file; None for other errors.
-
-    TensorFlow has no ``errno``: its messages end with the file's name and the system's message.
-    """
-    errors = sys.modules.get("tensorflow.python.framework.errors_impl")  # not imported for this
-    if errors is None or not isinstance(error, errors.OpError):
-        return None
-    for number in _FILE_SYSTEM_ERRNOS:
-        words = os.strerror(number)
-        if found := re.search(rf"(\S+); {re.escape(words)}", error.message):
-            return f"{found[1]}: {words}"
-    return None
 
 
 def _report(line: str, code: int) -> int:
@@ -254,80 +198,15 @@ def _define_count(name: str, default: int | str, help: str, flag_values: flags.F
     )
 
 
-class _Shared(NamedTuple):
-    help: str
-    define: Callable[..., Any] = flags.DEFINE_string
-    options: Mapping[str, Any] = {}
-
-
-_SHARED = {
-    "methods": _Shared(
-        "attribution methods, separated by commas: names of the registry (docs/methods.md), such a name as a library "
-        "defines it, METHOD@LIBRARY (docs/libraries.md), module:function or file.py:function",
-        flags.DEFINE_list,
-    ),
-    "like": _Shared(
-        "library whose definitions and defaults the methods have, such as captum; the same as METHOD@captum for each, "
-        "see docs/libraries.md"
-    ),
-    "parameters": _Shared(
-        "parameters of the methods by comma, NAME=VALUE, such as points=300,samples=100; each goes to the methods that "
-        "have it, see docs/methods.md; a baseline and references also as baseline=FILE.npy",
-        flags.DEFINE_list,
-    ),
-    "model": _Shared("SavedModel, or .keras or .h5 file, to explain; a benchmark's default when empty"),
-    "trust_model": _Shared(
-        "load SavedModels even if they use operations that can do more than compute, such as write files",
-        flags.DEFINE_bool,
-    ),
-    "check_model": _Shared(
-        "only report whether the models fit this benchmark, and what is read of them; nothing is explained",
-        flags.DEFINE_bool,
-    ),
-    "score": _Shared(
-        "which score is explained: logits, probabilities, or the file's output as it is; by default the logits, or the "
-        "output where the file has none",
-        flags.DEFINE_enum,
-        {"enum_values": ["logits", "probabilities", "output"]},
-    ),
-    "signature": _Shared("signature to explain, if not the default one"),
-    "input_tensors": _Shared("input tensors of a TensorFlow 1 file, such as input_tensor:0", flags.DEFINE_list),
-    "output_tensor": _Shared(
-        "output to explain, if the signature has several; with --input_tensors a tensor, such as dense:0"
-    ),
-    "position": _Shared(
-        "position to explain, such as 10 or 10,20, if the output has axes between batch and classes", flags.DEFINE_list
-    ),
-    "given": _Shared(
-        "values of inputs that are the same for every row, by comma, NAME=VALUE, such as training=False",
-        flags.DEFINE_list,
-    ),
-    "explain_input": _Shared(
-        "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'"
-    ),
-    "tokens": _Shared("file with the word of each token number, from 0 on: one a line, or JSON; for text bars"),
-    "layer": _Shared(
-        "layer of the class activation maps, as listed by python -m attribution.inspect; the model's default when empty"
-    ),
-    "data_dir": _Shared("directory of the data; the embedded default when empty"),
-    "num_imgs": _Shared("number of images to score, or 'all'", _define_count),
-    "num_questions": _Shared("number of questions to score, or 'all'", _define_count),
-    "batch_size": _Shared(
-        "inputs in one forward pass of the model; limits the memory", flags.DEFINE_integer, {"lower_bound": 1}
-    ),
-    "seed": _Shared(
-        "seed of all random numbers; results are reproducible",
-        flags.DEFINE_integer,
-        {"lower_bound": 0, "upper_bound": 2**32 - 1},  # of NumPy's and Keras' seeds
-    ),
-    "output": _Shared("file to write the scores to: .json, .csv or .md"),
-    "cache_dir": _Shared(
-        "directory of data that can be regenerated, such as drawn images and scores; by default "
-        "ATTRIBUTION_BENCHMARKS_CACHE, or attribution_benchmarks in the user's cache"
-    ),
-    "deadline": _Shared("seconds that one request to the server may take", flags.DEFINE_float),
-    "retry_timeout": _Shared("seconds to retry requests while the server is unavailable", flags.DEFINE_float),
-}  # fmt: skip
+_KINDS: dict[str, Callable[..., Any]] = {
+    "string": flags.DEFINE_string,
+    "list": flags.DEFINE_list,
+    "bool": flags.DEFINE_bool,
+    "enum": flags.DEFINE_enum,
+    "integer": flags.DEFINE_integer,
+    "float": flags.DEFINE_float,
+    "count": _define_count,
+}
 
 
 def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
@@ -342,9 +221,10 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
     """
     if "model" in defaults:
         defaults["trust_model"] = False
+    shared = read_toml(pathlib.Path(__file__).with_name("flags.toml"))
     for name, default in defaults.items():
-        shared = _SHARED[name]
-        shared.define(name, default, help=shared.help, flag_values=flag_values, **shared.options)
+        define = _KINDS[shared[name].pop("kind", "string")]
+        define(name, default, flag_values=flag_values, **shared[name])
 
 
 def define_loading_flags(flag_values: flags.FlagValues) -> None:

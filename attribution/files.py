@@ -1,7 +1,7 @@
 """Files of users: check paths before any work, write completely or not at all, lock, and find the cache.
 
-An unfinished file or directory has a name that ends in ``UNFINISHED`` and is locked by the process that writes it. The
-system releases a lock when its process ends, however it ends, so an unfinished path without a lock is stale.
+An unfinished file or directory has a name that ends in ``UNFINISHED``. A killed process leaves it; it is stale in a
+directory that another process has locked, and after a day in any other.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 from attribution.errors import BadInput, did_you_mean, listed, print_line
 
-try:
-    import fcntl
-except ImportError:  # Windows: stale paths are not recognized and stay
-    fcntl = None  # type: ignore[assignment]
-
 CACHE_VARIABLE = "ATTRIBUTION_BENCHMARKS_CACHE"
 LOCK = ".lock"  # file in a locked directory; removed afterwards
 UNFINISHED = ".unfinished"
+_STALE = 24 * 3600  # seconds
 _TENSORFLOW_ERRORS = (
     "FailedPreconditionError", "ResourceExhaustedError", "PermissionDeniedError", "UnknownError", "NotFoundError",
     "UnavailableError", "UnimplementedError", "DataLossError", "InternalError",
@@ -122,10 +119,9 @@ def check_file(flag: str, path: str | os.PathLike[str], suffixes: Sequence[str] 
     path = pathlib.Path(path)
     if suffixes and path.suffix not in suffixes:
         raise BadInput(f"--{flag}={str(path)!r} ends in none of {listed(suffixes)}")
-    exists = _exists(flag, path)
     if path.is_dir():
         raise BadInput(f"--{flag}={str(path)!r} is a directory; name a file")
-    if exists and not path.is_file():
+    if os.path.lexists(path) and not path.is_file():
         raise BadInput(f"--{flag}={str(path)!r} is not a regular file; name another")
     check_directory(flag, path.parent)
 
@@ -149,7 +145,7 @@ def check_directory(flag: str, path: str | os.PathLike[str]) -> None:
         return
     refuse_address(path, flag)
     existing = given = pathlib.Path(os.path.abspath(path))
-    while not _exists(flag, existing):
+    while not os.path.lexists(existing):
         existing = existing.parent
     if not existing.is_dir():
         what = "is a file" if existing.is_file() else "is not a directory"
@@ -162,18 +158,6 @@ def check_directory(flag: str, path: str | os.PathLike[str]) -> None:
         raise BadInput(
             f"--{flag}={str(path)!r}: {str(existing)!r} cannot be written to ({reason(error)}); name another directory"
         ) from error
-
-
-def _exists(flag: str, path: pathlib.Path) -> bool:
-    """Return whether a path exists, even as a broken link; raise BadInput for a name that cannot be used."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except (OSError, ValueError) as error:
-        message = reason(error) if isinstance(error, OSError) else str(error)
-        raise BadInput(f"--{flag}={str(path)!r} cannot be used: {message}; name another place") from error
-    return True
 
 
 def make_directory(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -237,8 +221,7 @@ def atomic_write(
         Bytes; text, encoded in UTF-8 without newline conversion, characters outside UTF-8 as ``\udcff``; or a function
         that writes to a binary file, such as ``lambda file: figure.savefig(file, format="png")``.
     durable
-        Whether to flush the file to the disk and to remove stale versions of it. Not needed for the members of a data
-        directory, for which both are done once.
+        Whether to flush the file to the disk. Not needed for the members of a data directory, which is flushed once.
 
     Raises
     ------
@@ -250,8 +233,6 @@ def atomic_write(
         path.parent.mkdir(parents=True, exist_ok=True)
         if is_special(path):
             raise BadInput(f"{path} is not a regular file; name another file to write to")
-        if durable:
-            remove_stale(path.parent, recursive=False, prefix=_prefix(path))
         with _unfinished(path, lambda new: new.touch(exist_ok=False)) as temporary:
             file = io.FileIO(temporary, "r+b")
             with _Stream(file) as stream:
@@ -291,7 +272,6 @@ def atomic_directory(path: str | os.PathLike[str], replace: bool = False) -> Ite
     try:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        remove_stale(path.parent, recursive=False)
         with contextlib.ExitStack() as stack:
             with writing(path):
                 temporary = stack.enter_context(_unfinished(path, pathlib.Path.mkdir))
@@ -338,7 +318,7 @@ def locked_directory(directory: str | os.PathLike[str], what: str = "its data") 
             lock.acquire()
     try:
         if lock.lock_counter == 1:
-            remove_stale(directory)
+            remove_stale(directory, age=0)
         yield directory
     finally:
         if lock.lock_counter == 1:
@@ -347,51 +327,27 @@ def locked_directory(directory: str | os.PathLike[str], what: str = "its data") 
         lock.release()
 
 
-def remove_stale(directory: str | os.PathLike[str], recursive: bool = True, prefix: str = ".") -> None:
-    """Remove unfinished files and directories of processes that have ended.
-
-    Parameters
-    ----------
-    directory
-        Where to search.
-    recursive
-        Whether to search subdirectories too.
-    prefix
-        Beginning of the names.
-    """
+def remove_stale(directory: str | os.PathLike[str], age: float = _STALE) -> None:
+    """Remove what is unfinished in a directory and those below it, and was not changed for ``age`` seconds."""
     for above, folders, files in os.walk(os.fspath(directory)):
-        stale = [name for name in [*folders, *files] if name.startswith(prefix) and name.endswith(UNFINISHED)]
-        folders[:] = [name for name in folders if name not in stale] if recursive else []
-        for name in stale:
-            path = pathlib.Path(above, name)
-            descriptor = _lock(path, exclusive=True)
-            if descriptor is not None:
-                _remove(path)
-                os.close(descriptor)
-
-
-def _prefix(path: pathlib.Path) -> str:
-    """Return how the names of unfinished versions of a path begin; names have at most 255 bytes."""
-    return f".{path.name[:40]}."
+        stale = [name for name in [*folders, *files] if name.startswith(".") and name.endswith(UNFINISHED)]
+        folders[:] = [name for name in folders if name not in stale]
+        for path in (pathlib.Path(above, name) for name in stale):
+            with contextlib.suppress(OSError):  # its writer has just ended
+                if time.time() - path.lstat().st_mtime >= age:
+                    _remove(path)
 
 
 @contextlib.contextmanager
 def _unfinished(path: pathlib.Path, create: Callable[[pathlib.Path], object]) -> Iterator[pathlib.Path]:
-    """Create a locked file or directory beside a path and remove it at the end, if it was not renamed."""
-    while True:
-        temporary = path.with_name(f"{_prefix(path)}{secrets.token_hex(6)}{UNFINISHED}")
-        create(temporary)
-        descriptor = _lock(temporary)
-        if temporary.exists():  # else another process took it for stale before it was locked
-            break
-        if descriptor is not None:
-            os.close(descriptor)
+    """Create a file or directory beside a path and remove it at the end, if it was not renamed."""
+    # Names have at most 255 bytes.
+    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}{UNFINISHED}")
+    create(temporary)
     try:
         yield temporary
     finally:
         _remove(temporary)
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def _rename_directory(new: pathlib.Path, path: pathlib.Path) -> None:
@@ -408,30 +364,9 @@ def _rename_directory(new: pathlib.Path, path: pathlib.Path) -> None:
             raise
 
 
-def _lock(path: pathlib.Path, exclusive: bool = False) -> int | None:
-    """Lock a file or directory until the returned descriptor is closed.
-
-    Returns
-    -------
-    int or None
-        None without locks in this file system, or if ``exclusive`` and another process has a lock.
-    """
-    if fcntl is None:
-        return None
-    descriptor = None
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would block
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
-        return descriptor
-    except OSError:
-        if descriptor is not None:
-            os.close(descriptor)
-        return None
-
-
 def _remove(path: pathlib.Path) -> None:
     """Remove a file or directory as far as possible."""
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):

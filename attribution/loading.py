@@ -32,7 +32,6 @@ def load_model(
     output: str | None = None,
     position: Sequence[int] | None = None,
     explain_input: str | None = None,
-    jit_compile: bool = False,
     given: Mapping[str, Any] | None = None,
     trust: bool = False,
     loaded: Any = None,
@@ -60,9 +59,6 @@ def load_model(
         that of the classes; a softmax over another one is refused, and a sigmoid or logits do not show it.
     explain_input
         What is explained where a call names nothing else; see ``attribution.explain``.
-    jit_compile
-        Compile with XLA. Worth it on a GPU. On a CPU small networks of signals are faster with it, networks of images
-        slower, and the first call takes several times as long.
     given
         Values of inputs that are the same in every call, by name, such as ``{"training": False}``. The model no longer
         has these inputs, and not the branches of the network that they rule out.
@@ -78,8 +74,6 @@ def load_model(
         If the model cannot be loaded, the signature or the score does not exist, the output is not of floating point,
         or the scores of a row depend on other rows; the message says why.
     """
-    if not isinstance(jit_compile, bool):
-        raise BadInput(f"jit_compile must be True or False, not {jit_compile!r}")
     temporary = None
     if is_path := isinstance(model, (str, os.PathLike)):
         directory = find_saved_model(model)  # an invalid path is reported before TensorFlow is imported
@@ -104,19 +98,19 @@ def load_model(
     values = {name: content_of_array(value) for name, value in (given or {}).items()}
     options = {
         "score": score, "signature": signature, "inputs": inputs, "output": output, "position": position,
-        "explain_input": explain_input, "jit_compile": jit_compile or None, "given": values or None,
+        "explain_input": explain_input, "given": values or None,
     }  # fmt: skip
     written = {name: str(value) for name, value in options.items() if value is not None}
-    compiled = CompiledGraph(frozen, score, jit_compile)
+    compiled = CompiledGraph(frozen, score)
     found = Model(compiled, source, collections.Counter(), written, explain_input or None)
     if loaded is None:
-        check_rows(found, (found.compiled_anew() if jit_compile else compiled).forward())
+        check_rows(found, compiled.forward())
     if explain_input:  # a wrong name is reported now
         found.together() or found.at()
     if temporary or is_keras_file(model):
         third_party.offer(found, functools.partial(_live_network, given=model, directory=directory))
     else:
-        found.live_source = third_party.attach_bundled
+        source.live_network = third_party.bundled
     return found
 
 

@@ -95,7 +95,7 @@ def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
     ----------
     inputs
         ``(N, H, W, C)`` as a model takes them, or as uint8 pixels.
-    preprocessing : attribution.preprocessing.Preprocessing or str, optional
+    preprocessing : attribution.inputs.Preprocessing or str, optional
         Undone where given. Else each image is stretched so that its lowest value is black and its highest white.
 
     Returns
@@ -103,7 +103,7 @@ def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
     np.ndarray
         ``(N, H, W, 3)`` float in [0, 1]. One channel becomes grey; of other numbers of channels the mean is shown.
     """
-    from attribution.preprocessing import Preprocessing, preprocessing_named
+    from attribution.inputs import Preprocessing, preprocessing_named
 
     if inputs.dtype == np.uint8:
         pixels = inputs / 255.0
@@ -121,22 +121,6 @@ def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
     return pixels
 
 
-def overlaid(pixels: np.ndarray, colours: np.ndarray, strength: np.ndarray) -> np.ndarray:
-    """Return a map's colours over an image in grey: the stronger the map, the less of the image is seen.
-
-    Parameters
-    ----------
-    pixels, colours
-        ``(H, W, 3)`` in [0, 1].
-    strength
-        ``(H, W)`` in [0, 1].
-    """
-    grey = 0.25 + 0.6 * (pixels @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
-    opacity = 0.9 * np.sqrt(strength)[..., np.newaxis]
-    blended: np.ndarray = grey * (1 - opacity) + colours * opacity
-    return blended
-
-
 @no_mathtext
 def plot(
     maps: Any,
@@ -150,7 +134,8 @@ def plot(
     """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
 
     Every panel has its own scale, which ends at the 99.5th percentile of the map's absolute values. Bars are not cut.
-    Vectors and sequences of tokens have a bar for each feature, with its name and value. Signals of more than 16
+    Vectors and sequences of tokens have a bar for each feature, with its name and value, those of at most 30 features
+    sorted by the largest attribution of any method in units of the method's largest. Signals of more than 16
     channels, such as spectrograms, are drawn as images with time to the right. Maps with other axes than the input's,
     such as those on the spectrogram of a waveform, have a panel without the input. Vectors without names of more than
     1,000 numbers, or of more than 30 next to such a map, are drawn as a signal.
@@ -162,12 +147,12 @@ def plot(
         inputs' shape, without their channels, or of a layer's resolution.
     inputs
         ``(N, H, W, C)`` images, ``(N, T, C)`` signals, or ``(N, F)`` vectors or tokens; these may be text. Of inputs
-        explained together a mapping from name to numbers ``(N,)`` or vectors, which share one chart of bars, or to one
-        input of another kind. Inputs without maps are not drawn.
+        explained together a mapping from name to numbers ``(N,)`` or vectors, which share one chart of bars. Inputs
+        without maps are not drawn.
     titles
         N texts above the inputs, such as their predicted classes.
     preprocessing
-        How the images were made from pixels (``attribution.preprocessing``), to show them in their colours.
+        How the images were made from pixels (``attribution.inputs``), to show them in their colours.
     channels
         How maps with channels become one number per place: ``"sum"``, ``"abs-sum"``, ``"abs-max"`` or ``"l2"``.
     feature_names
@@ -187,8 +172,10 @@ def plot(
         maps, inputs, feature_names = _one_of_several(maps, inputs)
     inputs, maps = as_array(inputs, "inputs"), _by_method(maps)
     _check(maps, inputs, titles, feature_names)
-    if feature_names is None and _is_too_long_for_bars(inputs, maps):
-        inputs = inputs[..., np.newaxis]
+    if feature_names is None and inputs.ndim == 2 and inputs.dtype.kind == "f":
+        has_others = any(_has_other_axes(found.shape, inputs.shape) for found in maps.values())
+        if inputs.shape[1] > (_MOST_BARS if has_others else _MOST_FEATURES):  # too long for bars
+            inputs = inputs[..., np.newaxis]
     aspect = "equal"
     if inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:  # a spectrogram
         maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
@@ -212,7 +199,7 @@ def _by_method(maps: Any) -> dict[str, np.ndarray]:
     return {name: array.astype(np.float64) for name, array in arrays.items()}
 
 
-def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarray, list[str] | None]:
+def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray, list[str]]:
     """Return maps, inputs and names of features of inputs that were explained together and share a figure."""
     if not isinstance(maps, Mapping):
         raise BadInput("maps of one input are given for inputs by name; give the array of the explained input")
@@ -220,16 +207,11 @@ def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarr
     arrays = {name: np.asarray(inputs[name]) for name in inputs if all(name in found for found in maps.values())}
     if not arrays:
         raise BadInput(f"none of the inputs {listed(inputs)} has maps by its name; give those that are explained")
-    large = [name for name, array in arrays.items() if array.ndim > 2]
-    if len(large) == len(arrays) == 1:
-        (name,) = large
-        return {method: found[name] for method, found in maps.items()}, arrays[name], None
-    if large:
-        raise BadInput(f"{listed(large)} of several inputs have positions; plot each alone")
+    if large := [name for name, array in arrays.items() if array.ndim > 2]:
+        raise BadInput(f"{listed(large)} of several inputs have positions; plot the maps of each alone")
     joined = {method: _side_by_side(found, arrays) for method, found in maps.items()}
-    widths = {
-        name: int(np.prod(array.shape[1:])) for name, array in arrays.items()
-    }  # "age" and, of a vector, "blood 0"
+    widths = {name: int(np.prod(array.shape[1:])) for name, array in arrays.items()}
+    # "age" and, of a vector, "blood 0"
     names = [f"{name} {place}" if width > 1 else name for name, width in widths.items() for place in range(width)]
     return joined, _side_by_side(arrays, arrays), names
 
@@ -237,14 +219,6 @@ def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarr
 def _side_by_side(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return maps of several inputs as vectors ``(N, F)``, in the order of the inputs."""
     return np.concatenate([np.reshape(found[name], (len(array), -1)) for name, array in arrays.items()], axis=1)
-
-
-def _is_too_long_for_bars(inputs: np.ndarray, maps: Mapping[str, np.ndarray]) -> bool:
-    """Return whether inputs are vectors of more numbers than are drawn as bars next to these maps."""
-    if inputs.ndim != 2 or inputs.dtype.kind != "f":
-        return False
-    has_others = any(_has_other_axes(found.shape, inputs.shape) for found in maps.values())
-    return bool(inputs.shape[1] > (_MOST_BARS if has_others else _MOST_FEATURES))
 
 
 def _one_number_per_place(
@@ -302,7 +276,14 @@ def _check(
     if feature_names is not None and (len(feature_names),) != inputs.shape[1:]:
         raise BadInput(f"{len(feature_names)} names of features were given for inputs of shape {inputs.shape}")
     for name, found in maps.items():
-        if not _belong(np.shape(found), inputs.shape):
+        shape = np.shape(found)  # with or without channels, and of images and signals a layer's size
+        if len(inputs.shape) == 2 and not _has_other_axes(shape, inputs.shape):
+            belongs = shape[:2] == inputs.shape and len(shape) < 4
+        else:
+            belongs = shape[:1] == inputs.shape[:1] and (
+                len(shape) in (inputs.ndim, inputs.ndim - 1) or _has_other_axes(shape, inputs.shape)
+            )
+        if not belongs:
             raise BadInput(f"maps '{name}' of shape {np.shape(found)} do not belong to inputs of shape {inputs.shape}")
     # Matplotlib would draw a part of the other values as one. The values of vectors are text.
     arrays = {f"maps '{name}'": found for name, found in maps.items()} | ({"inputs": inputs} if inputs.ndim > 2 else {})
@@ -310,15 +291,6 @@ def _check(
         finite = np.isfinite(array.reshape(len(array), -1)).all(axis=1)
         if not finite.all():
             raise BadInput(f"{name} have NaN or infinite values, first in row {int(np.argmin(finite))}")
-
-
-def _belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
-    """Return whether maps may have this shape: with or without channels, and for images and signals a layer's size."""
-    if _has_other_axes(maps, inputs):
-        return maps[:1] == inputs[:1]
-    if len(inputs) == 2:
-        return maps[:2] == inputs and len(maps) in (2, 3)
-    return maps[:1] == inputs[:1] and len(maps) in (len(inputs), len(inputs) - 1)
 
 
 def _title_of(name: str) -> str:
@@ -376,13 +348,16 @@ def painted(
 
 
 def _over(pixels: np.ndarray, values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
-    """Return a map over an image, (H, W, 3)."""
+    """Return a map's colours over an image in grey, (H, W, 3): the stronger the map, the less of the image is seen."""
     from matplotlib import colormaps
 
     low, high = limits
     share = np.clip((values - low) / (high - low), 0, 1)
     strength = share if low >= 0 else np.clip(np.abs(values) / max(-low, high), 0, 1)
-    return overlaid(pixels, colormaps[_scheme(limits)](share)[..., :3], strength)
+    grey = 0.25 + 0.6 * (pixels @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
+    opacity = 0.9 * np.sqrt(strength)[..., np.newaxis]
+    blended: np.ndarray = grey * (1 - opacity) + colormaps[_scheme(limits)](share)[..., :3] * opacity
+    return blended
 
 
 def _scheme(limits: tuple[float, float]) -> str:
@@ -497,25 +472,26 @@ def _draw_vectors(
     for row, vector in enumerate(inputs):
         values = [short_number(float(each), 3) if isinstance(each, np.floating) else str(each) for each in vector]
         labels = [_wrapped(f"{name} = {value}", 32) for name, value in zip(names, values, strict=True)]
+        order = np.arange(count)
+        if inputs.dtype.kind == "f" and count <= _MOST_BARS:  # tokens keep their order
+            sizes = [np.abs(found[row]) / (np.abs(found[row]).max() or 1) for found in flat.values() if found.ndim == 2]
+            order = np.argsort(-np.max([*sizes, np.zeros(count)], axis=0), kind="stable")
+        labels = [labels[place] for place in order]
         for column, (name, found) in enumerate(flat.items()):
             if found.ndim == 3:
                 _draw_alone(figure, axes[row, column], found[row], limits[name][row])
                 continue
-            _draw_bars(axes[row, column], found[row], limits[name][row], labels if column == 0 else [""] * count)
+            axis, bars, (low, high) = axes[row, column], found[row, order], limits[name][row]
+            axis.barh(np.arange(count), bars, color=np.where(bars < 0, "tab:blue", "tab:red"), height=0.8)  # as SIGNED
+            axis.axvline(0, color="0.3", linewidth=0.6)
+            axis.set_xlim(1.05 * min(low, 0), 1.05 * max(high, 0))  # bars begin at zero
+            axis.set_ylim(count - 0.5, -0.5)
+            if count <= _MOST_BARS:
+                axis.set_yticks(np.arange(count), labels if column == 0 else [""] * count)
+            axis.locator_params(axis="x", nbins=5)
+            axis.tick_params(labelsize=7)
     _label_edges(axes, flat, [_wrapped(title, 26) for title in titles], "attribution", 40)
     return figure
-
-
-def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], labels: Sequence[str]) -> None:
-    places = np.arange(len(values))
-    axis.barh(places, values, color=np.where(values < 0, "tab:blue", "tab:red"), height=0.8)  # as in SIGNED
-    axis.axvline(0, color="0.3", linewidth=0.6)
-    axis.set_xlim(1.05 * min(limits[0], 0), 1.05 * max(limits[1], 0))  # bars begin at zero
-    axis.set_ylim(len(values) - 0.5, -0.5)
-    if len(values) <= _MOST_BARS:
-        axis.set_yticks(places, labels)
-    axis.locator_params(axis="x", nbins=5)
-    axis.tick_params(labelsize=7)
 
 
 def ends(low: float, high: float) -> str:

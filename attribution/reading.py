@@ -16,7 +16,7 @@ import stat
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ _LARGEST_PICTURE = 1 << 28  # bytes
 _OTHER_DATA = b"".join(
     bytes(range(254, 0, -1)) + bytes([0xFF, 0xD0 + number]) for number in range(8)
 )  # with JPEG's restarts
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
 _DAMAGED = (
     EOFError,
     OSError,
@@ -216,11 +216,11 @@ def read_pixels(path: str | os.PathLike[str], mode: str = "RGB", upright: bool =
     Parameters
     ----------
     path
-        A BMP, GIF, JPEG, PNG, TIFF or WebP file. Pillow's limit of pixels is checked before it is decoded.
+        A BMP, GIF, JPEG, PNG or WebP file. Pillow's limit of pixels is checked before it is decoded.
     mode
         ``"L"``, ``"RGB"`` or ``"RGBA"``. Grey is repeated, an alpha channel is dropped or opaque as needed.
     upright
-        Whether to apply the EXIF orientation. In TIFF it is always applied: Pillow rotates while decoding.
+        Whether to apply the EXIF orientation.
 
     Returns
     -------
@@ -258,18 +258,9 @@ def _opened_picture(file: IO[bytes]) -> Image.Image:
         raise ValueError(str(error)) from error
     except UnidentifiedImageError as error:
         raise ValueError(f"not a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file that is supported") from error
-    if picture.format == "TIFF":
-        _check_tiff_data(picture.tag_v2, os.fstat(file.fileno()).st_size)
-    if _is_deep(picture):
+    if picture.format == "PNG" and picture.tile and ";16" in str(picture.tile[0][3]):  # Pillow would cut them off
         raise ValueError("its samples are not of 8 bits; save it with 8 bits, or its values as a .npy file")
     return picture
-
-
-def _is_deep(picture: Image.Image) -> bool:
-    """Return whether samples may have values outside 0 to 255: Pillow clips or cuts off some of these."""
-    if picture.format == "TIFF":  # BitsPerSample and SampleFormat
-        return max(picture.tag_v2.get(258, (1,))) > 8 or set(picture.tag_v2.get(339, (1,))) != {1}
-    return picture.format == "PNG" and bool(picture.tile) and ";16" in str(picture.tile[0][3])
 
 
 def _check_complete(picture: Image.Image, file: IO[bytes]) -> None:
@@ -293,18 +284,6 @@ def _check_complete(picture: Image.Image, file: IO[bytes]) -> None:
         again = Image.open(io.BytesIO(content[:end] + stuffed + _OTHER_DATA + content[end:]), formats=["JPEG"])
     if again.tobytes() != picture.tobytes():
         raise EOFError("it is cut off: its data end before its last pixel")
-
-
-def _check_tiff_data(tags: Mapping[int, Any], size: int) -> None:
-    """Raise EOFError if an uncompressed TIFF file of ``size`` bytes is cut off; Pillow does not notice."""
-    if tags.get(259, 1) != 1:  # Compression: the size of the samples is known only after decoding
-        return
-    needed = tags[256] * tags[257] * tags.get(277, 1) * max(tags.get(258, (1,))) // 8
-    offsets = tags.get(273) or tags.get(324, ())  # of strips or tiles
-    lengths = tags.get(279) or tags.get(325) or [needed // max(1, len(offsets))] * len(offsets)
-    ends = [offset + length for offset, length in zip(offsets, lengths, strict=False)]
-    if not needed <= sum(lengths) <= size or len(offsets) != len(lengths) or max(ends, default=0) > size:
-        raise EOFError(f"it is cut off: its header promises {needed:,} bytes of samples")
 
 
 def inside(directory: str | os.PathLike[str], name: object, source: str | os.PathLike[str]) -> pathlib.Path:

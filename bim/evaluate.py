@@ -154,7 +154,7 @@ class BimEvaluation(Evaluation):
         for model in self.models.values():
             third_party.offer(model, live_network)
             if needed:
-                model.live_source(model)  # raises for another architecture
+                model.live_network()  # raises for another architecture
 
     @functools.cached_property
     def map_folders(self) -> dict[str, pathlib.Path]:

@@ -36,7 +36,7 @@ class SveaEvaluation(TableEvaluation):
         models = {shown_model(path): scoring.load_network(path) for path in settings.paths()}
         for model in models.values():
             if any(getattr(method, "library", None) for method, _ in run.methods.values()):
-                model.live_source(model)  # raises for another architecture
+                model.live_network()  # raises for another architecture
             if settings.layer:
                 model.layer(settings.layer)  # raises for an unknown layer
         return cls(run, models, mnist1d.load())

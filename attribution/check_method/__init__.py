@@ -10,18 +10,26 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attribution.errors import BadInput, described, listed, print_line, shortened
-from attribution.explain import BrokenContract, explain, with_parameters
+from attribution.explain import BrokenContract, explain
 from attribution.loading import load_model
 from attribution.methods.method import Method
-from attribution.model.protocols import ScoredModel
-from attribution.savedmodel.inputs import Inputs
+from attribution.methods.registry import with_parameters
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from attribution.model.model import Model
 
 PASSED, FAILED, REFUSED = "passed", "FAILED", "refused"
+ROWS = 8  # inputs of a trial: a multiple of the batch sizes tried, so that no pass is padded
+TOLERANCE = 1e-4  # relative to a map's largest value: what another order of summation may change
+# The same where inputs keep their positions in batches of one size (``row_independence``). Over the networks and
+# methods of tests/zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks
+# as channels with a positive gradient, so that other inputs decide which of its masks share a pass.
+ROW_TOLERANCE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Finding:
 
 def check_method(
     method: Any,
-    model: ScoredModel | None = None,
+    model: Any = None,
     *,
     explain_input: str | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -65,7 +73,8 @@ def check_method(
     method
         As ``attribution.explain`` takes it: ``"file.py:function"``, a function, a name of the registry.
     model : attribution.model.model.Model, optional
-        The model to try it on, at random inputs; a small network of signals and one of images by default.
+        The model to try it on, at random inputs, or what ``load_model`` takes; a small network of signals and one of
+        images by default.
     explain_input
         Name of the explained input, where the model has several.
     parameters
@@ -85,47 +94,47 @@ def check_method(
     """
     parameters = parameters or {}
     ((resolved, _),) = with_parameters({"": (method, parameters)}).values()
+    if model is not None:
+        model = model if hasattr(model, "feed") else load_model(model)
+    models = _small_networks() if model is None else {str(model.path): model}
     findings = []
-    for specimen in _built_specimens() if model is None else [_specimen_of(model, explain_input)]:
-        findings += _found(_Trial(resolved, specimen, parameters))
+    for title, one in models.items():
+        findings += _Trial(title, one, explain_input, resolved, parameters).findings()
     if all(finding.outcome == REFUSED for finding in findings):
         findings = [dataclasses.replace(finding, outcome=FAILED) for finding in findings]
     if show:
+        passed, failed = (sum(finding.outcome == outcome for finding in findings) for outcome in (PASSED, FAILED))
+        refused = [finding.on for finding in findings if finding.outcome == REFUSED]
         for finding in findings:
             print_line(finding)
-        print_line(_summary(resolved.name, findings))
+        end = f", refuses {listed(refused)}" if refused else ""
+        print_line(f"{resolved.name}: {passed} checks passed, {failed} failed{end}")
     return findings
 
 
-def _found(trial: _Trial) -> list[Finding]:
-    on, findings = trial.specimen.title, []
-    for name, check in CHECKS.items():
-        try:
-            findings.append(Finding(name, on, PASSED, check(trial)))
-        except _Failed as failure:
-            findings.append(Finding(name, on, FAILED, str(failure)))
-            if name == "returns_maps":  # the other checks need maps
-                return findings
-        except _Refused as refusal:
-            return [Finding(name, on, REFUSED, str(refusal))]
-        except Exception as error:  # it ran before, and fails on other batches or orders
-            words = shortened(error, 200) if isinstance(error, BadInput) else described(error, 200)
-            findings.append(Finding(name, on, FAILED, words))
-    return findings
+@functools.cache
+def _small_networks() -> Mapping[str, Model]:
+    """Return a network of two convolutions for signals and one for images, with seeded random weights."""
+    import keras
 
-
-def _summary(name: str, findings: Sequence[Finding]) -> str:
-    passed, failed = (sum(finding.outcome == outcome for finding in findings) for outcome in (PASSED, FAILED))
-    refused = [finding.on for finding in findings if finding.outcome == REFUSED]
-    return f"{name}: {passed} checks passed, {failed} failed" + (f", refuses {listed(refused)}" if refused else "")
-
-
-ROWS = 8  # inputs of a specimen: a multiple of the batch sizes tried, so that no pass is padded
-TOLERANCE = 1e-4  # relative to a map's largest value: what another order of summation may change
-# The same where inputs keep their positions in batches of one size (``row_independence``). Over the networks and
-# methods of tests/zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks
-# as channels with a positive gradient, so that other inputs decide which of its masks share a pass.
-ROW_TOLERANCE = 1e-5
+    generator, networks = np.random.default_rng(0), {}
+    for title, shape, axes in (("signals", (24, 2), 1), ("images", (16, 16, 3), 2)):
+        convolution, pooling = (getattr(keras.layers, f"{name}{axes}D") for name in ("Conv", "MaxPooling"))
+        network = keras.Sequential(
+            [
+                keras.Input(shape),
+                convolution(6, 7 - 2 * axes, padding="same", activation="relu"),
+                pooling(2),
+                convolution(5, 3, padding="same", activation="relu"),
+                keras.layers.Flatten(),
+                keras.layers.Dense(4),
+            ]
+        )
+        drawn = [generator.normal(0, 0.3, weight.shape) for weight in network.weights]
+        # Positive biases: no channel is dead, so that no class activation map is empty.
+        network.set_weights([np.abs(values) if values.ndim == 1 else values for values in drawn])
+        networks[title] = load_model(network)
+    return networks
 
 
 class _Failed(Exception):
@@ -136,99 +145,38 @@ class _Refused(Exception):
     """The method refuses to explain this model."""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Specimen:
-    """A model and inputs to try a method on.
-
-    Attributes
-    ----------
-    title
-        Kind of the inputs.
-    model : attribution.model.model.Model
-        The model.
-    inputs
-        As ``Model.feed`` takes them, ``ROWS`` rows.
-    explain_input
-        Name of the explained input.
-    """
-
-    title: str
-    model: ScoredModel
-    inputs: Inputs
-    explain_input: str
-
-
-def _built_specimens() -> list[_Specimen]:
-    """Return a network of signals and one of images with seeded random weights."""
-    generator = np.random.default_rng(0)
-    specimens = []
-    for title, shape in (("signals", (24, 2)), ("images", (16, 16, 3))):
-        network = _small_network(shape)
-        drawn = [generator.normal(0, 0.3, weight.shape) for weight in network.weights]
-        # Positive biases: no channel is dead, so that no class activation map is empty.
-        network.set_weights([np.abs(values) if values.ndim == 1 else values for values in drawn])
-        model = load_model(network)
-        inputs = generator.normal(size=(ROWS, *shape)).astype(np.float32)
-        specimens.append(_Specimen(title, model, inputs, model.explained_input()))
-    return specimens
-
-
-def _small_network(shape: tuple[int, ...]) -> Any:
-    """Return a network of two convolutions for inputs ``(positions..., channels)``."""
-    import keras
-
-    axes, layers = len(shape) - 1, keras.layers
-    convolution, size = (layers.Conv1D, 5) if axes == 1 else (layers.Conv2D, 3)
-    pooling = layers.MaxPooling1D if axes == 1 else layers.MaxPooling2D
-    return keras.Sequential(
-        [
-            keras.Input(shape),
-            convolution(6, size, padding="same", activation="relu"),
-            pooling(2),
-            convolution(5, 3, padding="same", activation="relu"),
-            layers.Flatten(),
-            layers.Dense(4),
-        ]
-    )
-
-
-def _specimen_of(model: ScoredModel, explain_input: str | None = None) -> _Specimen:
-    """Return a user's model with random inputs."""
-    from attribution.savedmodel.inputs import random_feed
-
-    name = model.explained_input(explain_input)
-    rows = model.batch_size(ROWS)
-    generator = np.random.default_rng(0)
-    feed = {key: np.repeat(array[:1], rows, axis=0) for key, array in random_feed(model).items()}
-    feed[name] = generator.random(feed[name].shape, dtype=np.float32).astype(feed[name].dtype)
-    return _Specimen(str(model.path), model, feed, name)
-
-
 class _Trial:
-    """A method on a specimen.
+    """A method with its parameters on random inputs of a model, each with a class to explain."""
 
-    Parameters
-    ----------
-    method : attribution.Method
-        The method.
-    specimen
-        Model and inputs.
-    parameters
-        Parameters of the method in place of its defaults.
+    def __init__(
+        self, title: str, model: Any, explain_input: str | None, method: Method, parameters: Mapping[str, Any]
+    ) -> None:
+        from attribution.savedmodel.inputs import random_feed
 
-    Attributes
-    ----------
-    targets : np.ndarray
-        A class for each input.
-    """
+        self.title, self.model, self.method, self.parameters = title, model, method, parameters
+        self.feed = model.feed(random_feed(model, ROWS))
+        self.explain_input = model.explained_input(explain_input)
+        self.inputs = self.feed[self.explain_input]
+        self.total = len(self.inputs)
+        self.largest_batch = model.batch_size(8)
+        self.prescribes_batch = model.batch_size(1) != 1
 
-    def __init__(self, method: Method, specimen: _Specimen, parameters: Mapping[str, Any]) -> None:
-        self.method = method
-        self.specimen = specimen
-        self.parameters = parameters
-        self.total = len(specimen.model.feed(specimen.inputs)[specimen.explain_input])
-        self.targets = np.arange(self.total, dtype=np.int32) % specimen.model.num_classes
-        self.largest_batch = specimen.model.batch_size(8)
+    def findings(self) -> list[Finding]:
+        """Return a finding for each check, until the method returns no maps."""
+        findings = []
+        for name, check in CHECKS.items():
+            try:
+                findings.append(Finding(name, self.title, PASSED, check(self)))
+            except _Failed as failure:
+                findings.append(Finding(name, self.title, FAILED, str(failure)))
+                if name == "returns_maps":  # the other checks need maps
+                    return findings
+            except _Refused as refusal:
+                return [Finding(name, self.title, REFUSED, str(refusal))]
+            except Exception as error:  # it ran before, and fails on other batches or orders
+                words = shortened(error, 200) if isinstance(error, BadInput) else described(error, 200)
+                findings.append(Finding(name, self.title, FAILED, words))
+        return findings
 
     @functools.cached_property
     def maps(self) -> np.ndarray:
@@ -238,27 +186,15 @@ class _Trial:
     def run(
         self, batch_size: int | None = None, order: Sequence[int] | np.ndarray | None = None, seed: int = 0
     ) -> np.ndarray:
-        """Return maps.
-
-        Parameters
-        ----------
-        batch_size
-            Rows in one pass; eight by default.
-        order
-            Order in which the inputs are given, each with its key; the maps come in this order.
-        seed
-            Seed of the run.
-        """
+        """Return the maps of inputs in an order, each with its key, in passes of a batch size."""
         order = np.arange(self.total) if order is None else np.asarray(order)
-        model = self.specimen.model
-        feed = {name: array[order] if array.ndim else array for name, array in model.feed(self.specimen.inputs).items()}
-        model.counts.clear()
+        self.model.counts.clear()
         maps: np.ndarray = explain(
             self.method,
-            model,
-            feed,
-            self.targets[order],
-            explain_input=self.specimen.explain_input,
+            self.model,
+            {name: array[order] if array.ndim else array for name, array in self.feed.items()},
+            (order % self.model.num_classes).astype(np.int32),
+            explain_input=self.explain_input,
             batch_size=batch_size or self.largest_batch,
             seed=seed,
             keys=[f"input {row}" for row in order],
@@ -279,19 +215,13 @@ def _returns_maps(trial: _Trial) -> str:
     try:
         maps = trial.maps
     except BrokenContract as error:
-        cause = str(error.__cause__)
-        if isinstance(error.__cause__, ValueError) and ("read-only" in cause or "WRITEABLE" in cause):
-            raise _Failed(
-                "it writes to an array that its queries gave it; other methods are given the same one: copy it first"
-            ) from error
         raise _Failed(str(error)) from error
     except BadInput as error:
         raise _Refused(str(error)) from error
     except Exception as error:  # any exception breaks the contract
         raise _Failed(described(error, 200)) from error
-    inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.explain_input]
-    kind = "the inputs' shape" if maps.shape == inputs.shape else "the inputs' places"
-    if maps.ndim < inputs.ndim and maps.shape != inputs.shape[:-1]:
+    kind = "the inputs' shape" if maps.shape == trial.inputs.shape else "the inputs' places"
+    if maps.ndim < trial.inputs.ndim and maps.shape != trial.inputs.shape[:-1]:
         kind = "a layer's resolution, to be resized"
     return f"{maps.shape}, {kind}"
 
@@ -312,7 +242,7 @@ def _row_independence(trial: _Trial) -> str:
             f"with the inputs in reverse maps differ by {by_place:.1e} of the largest value; does it normalize over "
             "all of them, or draw numbers by row instead of from queries.generator(row, purpose)?"
         )
-    sizes = (1, 4) if trial.specimen.model.batch_size(1) == 1 else ()  # else the file prescribes its batch
+    sizes = () if trial.prescribes_batch else (1, 4)
     by_size = max([trial.difference(trial.run(batch_size=size)) for size in sizes], default=0.0)
     if by_size > TOLERANCE:
         raise _Failed(
@@ -334,11 +264,6 @@ def exchanges(total: int) -> Iterator[tuple[np.ndarray, slice]]:
 
     Both halves are preserved in turn, because the statistic of a batch, such as its maximum, may come from one of them.
 
-    Parameters
-    ----------
-    total
-        Number of inputs, at least 2.
-
     Yields
     ------
     order : np.ndarray
@@ -353,24 +278,23 @@ def exchanges(total: int) -> Iterator[tuple[np.ndarray, slice]]:
 
 def _passes_per_input(trial: _Trial) -> str:
     """Check that the number of passes per input does not depend on the batch size."""
+    counts = trial.model.counts
 
     def counted(batch_size: int) -> tuple[int, int, int]:
         trial.run(batch_size=batch_size)
-        counts = trial.specimen.model.counts
         return counts["forward"], counts["backward"], counts["forward_passes"] + counts["backward_passes"]
 
     forward, backward, passes = counted(trial.largest_batch)
-    shown = f"{forward / trial.total:g} forward and {backward / trial.total:g} gradient passes for each input"
     if not passes:
         return "it makes no query"
-    if trial.specimen.model.batch_size(1) == 1:
-        alone = counted(1)
-        # The last pass of a block may be filled up: by fewer rows than passes.
-        if abs(alone[0] + alone[1] - forward - backward) > passes:
-            raise _Failed(
-                f"{shown} in batches of 8, {alone[0] / trial.total:g} and {alone[1] / trial.total:g} in batches of 1; "
-                "results that depend on the model alone are recomputed for every batch"
-            )
+    shown = f"{forward / trial.total:g} forward and {backward / trial.total:g} gradient passes for each input"
+    alone = (forward, backward) if trial.prescribes_batch else counted(1)
+    # The last pass of a block may be filled up: by fewer rows than passes.
+    if abs(alone[0] + alone[1] - forward - backward) > passes:
+        raise _Failed(
+            f"{shown} in batches of 8, {alone[0] / trial.total:g} and {alone[1] / trial.total:g} in batches of 1; "
+            "results that depend on the model alone are recomputed for every batch"
+        )
     return shown
 
 

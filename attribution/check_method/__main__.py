@@ -20,7 +20,7 @@ from attribution import cli
 from attribution.check_method import FAILED, check_method
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput
-from attribution.explain import with_parameters
+from attribution.methods.registry import with_parameters
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_multi_string(

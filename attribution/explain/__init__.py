@@ -2,76 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
-import inspect
 import numbers
 import operator
-import pathlib
 import traceback
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import Any
 
 import numpy as np
 
 from attribution.errors import BadInput, MissedSum, described, listed
 from attribution.methods import resizing
 from attribution.methods.joined_inputs import joined_parameters
-from attribution.methods.method import Method, Residuals, SumLaw
+from attribution.methods.method import Method, Residuals
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
-from attribution.methods.registry import METHODS, in_library, resolve_method
+from attribution.methods.registry import METHODS, resolve_method, with_parameters
 from attribution.model.batching import checked_targets
 from attribution.plugins import user_code
 from attribution.savedmodel.inputs import Inputs
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-_PACKAGES = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai")
-_INSTALLED = [pathlib.Path(__file__).resolve().parents[2] / name for name in _PACKAGES]
 _STARTS = {
     "baseline": "baseline (a number is a constant picture)",
     "references": "reference",
     "max_sigma": "blurred input",
 }
 _Chosen = dict[str, tuple[Method, dict[str, Any]]]
-_Maps = np.ndarray | Any  # an array; dict[str, np.ndarray] of several inputs
 
 
 class BrokenContract(BadInput):
     """A method returned an invalid map, or raised an exception other than ``BadInput``."""
 
 
-class _Options(TypedDict, total=False):
-    """The keyword arguments of ``explain_many``."""
-
-    explain_input: str | None
-    batch_size: int
-    seed: int
-    keys: Sequence[Any] | None
-    progress: bool
-    resize: bool
-
-
-@overload
-def explain(
-    method: Any,
-    model: Any,
-    inputs: Inputs,
-    targets: Any = ...,
-    *,
-    return_residuals: Literal[True],
-    **options: Any,
-) -> tuple[_Maps, Residuals | None]: ...
-@overload
-def explain(method: Any, model: Any, inputs: Inputs, targets: Any = ..., **options: Any) -> _Maps: ...
 def explain(
     method: Any,
     model: Any,
     inputs: Inputs,
     targets: Any = None,
     *,
+    target: Any = None,
     explain_input: str | None = None,
     batch_size: int = 32,
     seed: int = 0,
@@ -79,16 +50,15 @@ def explain(
     progress: bool = False,
     resize: bool | None = None,
     return_residuals: bool = False,
-    like: str | None = None,
     **overrides: Any,
-) -> _Maps | tuple[_Maps, Residuals | None]:
+) -> Any:
     """Explain a model's scores for some inputs.
 
     Parameters
     ----------
     method : str or Method or callable
-        A name of the registry, also with a library as ``"gradient@xplique"``, ``module:function``, a ``Method``, or a
-        function that takes
+        A name of the registry; such a name as a library defines it, ``"gradient@xplique"`` (docs/libraries.md);
+        ``module:function``; a ``Method``; or a function that takes
         ``attribution.methods.queries.ModelQueries`` and returns one map per input.
     model : attribution.model.model.Model
         From ``load_model``, which decides whether logits or probabilities are explained; or a path or a live Keras
@@ -97,6 +67,8 @@ def explain(
         ``(N, ...)`` array for a model with one input, or a mapping from input name to array.
     targets
         ``(N,)`` int, or one int for all; ``None`` explains each input's predicted class.
+    target
+        The same by the name that captum has for it; give one of both.
     explain_input
         Name of the input to explain, where the model has several of floating point; or of a floating-point tensor
         behind an input, such as an embedding layer, whose values are explained then. By default a model with a single
@@ -122,9 +94,6 @@ def explain(
         f(x) - f(baseline). It takes at most a forward pass at the input and one at each baseline or reference. Of
         inputs explained together the sum is over all of them. Without it, methods whose passes give both scores
         (Integrated Gradients, Blur IG, DeepLIFT) warn in one line where the sum misses by more than 5 %.
-    like
-        Name of a library, as ``"captum"``: the method as that library defines it (docs/libraries.md). The same as
-        ``"METHOD@captum"``.
     **overrides
         Parameters of the method in place of its defaults.
 
@@ -143,15 +112,16 @@ def explain(
     BadInput
         If an argument is invalid; the message says what is expected.
     """
-    resolved = _resolve(method)
-    if like is not None:
-        resolved = resolve_method(in_library(resolved.name, like))
+    if target is not None and targets is not None:
+        raise BadInput("give targets= or target=, not both: they are the same")
+    targets = target if targets is None else targets
+    resolved = resolve_method(method)
     if resize is not None and "resize" in resolved.defaults:
         overrides["resize"] = resize
-    found: Any = explain_many(
+    found = explain_many(
         {resolved.name: (resolved, overrides)},
         model, inputs, targets, explain_input=explain_input, batch_size=batch_size, seed=seed, keys=keys,
-        progress=progress, resize=False if resize is None else resize, return_residuals=return_residuals,  # type: ignore[call-overload]
+        progress=progress, resize=False if resize is None else resize, return_residuals=return_residuals,
     )  # fmt: skip
     if not return_residuals:
         return found[resolved.name]
@@ -159,20 +129,6 @@ def explain(
     return maps[resolved.name], residuals.get(resolved.name)
 
 
-@overload
-def explain_many(
-    methods: Any,
-    model: Any,
-    inputs: Inputs,
-    targets: Any = ...,
-    *,
-    return_residuals: Literal[True],
-    **options: Unpack[_Options],
-) -> tuple[dict[str, _Maps], dict[str, Residuals]]: ...
-@overload
-def explain_many(
-    methods: Any, model: Any, inputs: Inputs, targets: Any = ..., **options: Unpack[_Options]
-) -> dict[str, _Maps]: ...
 def explain_many(
     methods: Any,
     model: Any,
@@ -186,7 +142,7 @@ def explain_many(
     progress: bool = False,
     resize: bool = False,
     return_residuals: bool = False,
-) -> dict[str, _Maps] | tuple[dict[str, _Maps], dict[str, Residuals]]:
+) -> Any:
     """Explain with several methods without repeating a pass that two of them need.
 
     One backward pass serves the gradient and every class activation map, one set of noisy gradients
@@ -250,7 +206,10 @@ def explain_many(
         maps = {label: model.as_given(array, feed) for label, array in maps.items()}
     if return_residuals:
         return maps, residuals
-    _warn_of_missed_sums(residuals, chosen)
+    for label, residual in residuals.items():
+        law = chosen[label][0].sum_law
+        if law and (warning := residual.warning(label, law)):
+            warnings.warn(f"{warning}; return_residuals=True returns the differences", MissedSum, stacklevel=3)
     return maps
 
 
@@ -297,83 +256,32 @@ def _run(
     for rows, queries in batches:
         for label, (method, parameters) in chosen.items():
             own = copy.copy(queries)  # attributes that a method sets are its own
-            result = _result(method, own, parameters, resize)
+            result = _checked(method, _called(method, own, parameters), own)
+            if resize and "resize" not in method.defaults and result.ndim < own.inputs.ndim:
+                result = resizing.resize(result, own.inputs.shape[1:-1])
             if label not in maps:
                 maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
             maps[label][rows] = result
-            if law := method.law(parameters):
-                parts[label] += _residuals(law, own, parameters, maps[label][rows], requested)
+            law = method.law(parameters)
+            if law and own.ends is not None:
+                parts[label].append(Residuals.of(maps[label][rows], *own.ends))
+            elif law and requested:
+                parts[label].append(law.residuals(own, parameters, maps[label][rows]))
     if not shape[0]:
-        maps = {label: _no_maps(method, shape) for label, (method, _) in chosen.items()}
+        for label, (method, _) in chosen.items():
+            maps[label] = np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
     return maps, {label: Residuals.joined(some) for label, some in parts.items()}
-
-
-def _residuals(
-    law: SumLaw, queries: ModelQueries, parameters: Mapping[str, Any], maps: np.ndarray, requested: bool
-) -> list[Residuals]:
-    """Return the residuals of a batch; none where nobody has requested them and they take a pass of their own."""
-    if queries.ends is not None:
-        return [Residuals.of(maps, *queries.ends)]
-    return [law.residuals(queries, parameters, maps)] if requested else []
-
-
-def _warn_of_missed_sums(residuals: Mapping[str, Residuals], chosen: _Chosen) -> None:
-    for label, residual in residuals.items():
-        method, parameters = chosen[label]
-        law = method.law(parameters)
-        if law and (warning := residual.warning(label, law)):
-            warnings.warn(f"{warning}; return_residuals=True returns the differences", MissedSum, stacklevel=4)
-
-
-def _result(method: Method, queries: ModelQueries, parameters: Mapping[str, Any], resize: bool) -> np.ndarray:
-    """Return the maps of a batch; with ``resize``, those without channels have the resolution of the inputs."""
-    maps = _checked(method, _called(method, queries, parameters), queries)
-    if resize and "resize" not in method.defaults and maps.ndim < queries.inputs.ndim:
-        return resizing.resize(maps, queries.inputs.shape[1:-1])
-    return maps
-
-
-def _no_maps(method: Method, shape: Sequence[int]) -> np.ndarray:
-    """Return the maps of no inputs, an array of the shape ``(0, ...)``."""
-    return np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
-
-
-def _resolve(method: Any) -> Method:
-    if isinstance(method, Method):
-        return method
-    if callable(method) and not isinstance(method, type):
-        name = getattr(method, "__name__", type(method).__name__)
-        return Method(name=name, title=name.replace("_", " "), function=method)
-    return resolve_method(method)
-
-
-def with_parameters(methods: Any) -> _Chosen:
-    """Return label -> (method, parameters with defaults) of methods as ``explain_many`` takes them."""
-    if not isinstance(methods, Iterable):
-        raise BadInput(f"methods are of type {type(methods).__name__}; give a list, or a mapping from label to method")
-    if not isinstance(methods, Mapping):
-        resolved = [_resolve(method) for method in methods]
-        methods = {method.name: method for method in resolved}
-    chosen = {}
-    for label, entry in methods.items():
-        pair = isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2
-        method, overrides = entry if pair else (entry, {})
-        method = _resolve(method)
-        if not isinstance(overrides, Mapping):
-            raise BadInput(f"{label}: parameters are of type {type(overrides).__name__}; give a mapping by name")
-        chosen[label] = method, method.parameters(overrides)
-    return chosen
 
 
 def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:
     """Return the result of a method.
 
-    Raises ``BrokenContract`` if a custom method raises anything but ``BadInput``; the exception is its cause. An
-    exception of a method of this project is raised unchanged.
+    Raises ``BrokenContract`` if a custom method raises anything but ``BadInput``; the exception is its cause. Other
+    exceptions of a method of this project are raised unchanged.
     """
     given = {name: read_only(one) if type(one) is np.ndarray else one for name, one in parameters.items()}
     try:
-        with user_code():
+        with user_code() if method.card is None else contextlib.nullcontext():
             return method.function(queries, **given)
     except NotFiniteVariant as error:
         start = next(filter(parameters.__contains__, _STARTS), None)
@@ -383,29 +291,19 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
     except (BadInput, KeyboardInterrupt):
         raise
     except BaseException as error:
-        file = _file(method)
-        if file and any(pathlib.Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED):
+        if method.card is not None:
             raise
-        raise BrokenContract(f"method '{method.name}' failed{_failure(error, file)}") from error
+        raise BrokenContract(f"method '{method.name}' failed{_failure(error)}") from error
 
 
-def _failure(error: BaseException, file: str | None) -> str:
-    """Return where in the file of a method an exception was raised, what it says, and what may help."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    where = f" at {file}, line {lines[-1]}" if lines else f" at {file}" if file else ""
+def _failure(error: BaseException) -> str:
+    """Return at which line of a method an exception was raised, what it says, and what may help."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # below ``_called``; none of a function written in C
+    lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
+    where = f" at {frames[0].filename}, line {lines[-1]}" if lines else ""
     words = described(error)
     is_write = "read-only" in words or "WRITEABLE" in words
-    hint = "; all methods share the inputs: copy what you change" if is_write else ""
-    return f"{where}: {words}{hint}"
-
-
-def _file(method: Method) -> str | None:
-    """Return the file of a method's code; ``None`` for a function written in C."""
-    function: Any = inspect.unwrap(method.function)
-    while isinstance(function, functools.partial):
-        function = inspect.unwrap(function.func)
-    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
-    return getattr(code, "co_filename", None)
+    return f"{where}: {words}" + "; all methods share the inputs: copy what you change" * is_write
 
 
 def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:

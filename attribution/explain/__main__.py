@@ -8,8 +8,7 @@ r"""Explain images, signals, vectors or tokens of a SavedModel by several method
 A table holds all inputs of a model with several: a .csv file with their names in its first line, or a .npz file of
 arrays. Of a model with one vector, a .csv file holds exactly its features, in order, without a label.
 `--explain_input=` names those to explain together, by comma, or `all` of floating point, which is the default
-for a table. Inputs of numbers and vectors are drawn as bars in one figure; others have a figure each, whose file ends
-in their name.
+for a table. Of several, those of numbers and vectors are drawn as bars in one figure; --maps has the maps of all.
 
 The figure has a row for each input and a column for each method, each panel with its color scale. Standard output has
 the highest predictions. Of several methods, those that cannot explain the model are skipped with a note that says why;
@@ -25,7 +24,6 @@ method makes for an input.
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
 import re
 import sys
@@ -38,26 +36,23 @@ from absl import flags
 from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
-from attribution.explain import BrokenContract, explain_many, with_parameters
-from attribution.explained_inputs import (
+from attribution.explain import BrokenContract, explain_many
+from attribution.files import atomic_write, check_file
+from attribution.inputs import (
+    PREPROCESSINGS,
     ExplainedInputs,
     check_class_names,
     explained_inputs,
+    find_files,
+    preprocessing_named,
     read_and_explained,
+    read_class_names,
     table_of,
     words_of,
 )
-from attribution.files import atomic_write, check_file
-from attribution.methods.method import Method, Residuals
-from attribution.methods.registry import METHODS, in_library
+from attribution.methods.method import ARRAYS, Method, Residuals
+from attribution.methods.registry import METHODS, with_parameters
 from attribution.model.batching import checked_targets
-from attribution.preprocessing import (
-    PREPROCESSINGS,
-    RESIZE_MODES,
-    find_files,
-    preprocessing_named,
-    read_class_names,
-)
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -89,13 +84,6 @@ flags.DEFINE_string(
     " When empty, 0..255 for a file that scales by itself and 0..1 for others. Arrays are not changed",
     flag_values=FLAGS,
 )
-flags.DEFINE_enum(
-    "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_list(
-    "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
-)
 flags.DEFINE_list(
     "target",
     [],
@@ -103,9 +91,6 @@ flags.DEFINE_list(
     flag_values=FLAGS,
 )
 flags.DEFINE_string("class_names", "", "file with the names of the classes: one a line, or JSON", flag_values=FLAGS)
-flags.DEFINE_string(
-    "feature_names", "", "file with the names of a vector's features: one a line, or JSON", flag_values=FLAGS
-)
 flags.DEFINE_integer("top", 5, "how many predictions to print for each input", lower_bound=0, flag_values=FLAGS)
 flags.DEFINE_integer(
     "limit", 16, "largest number of inputs that are explained, the first ones", lower_bound=1, flag_values=FLAGS
@@ -121,7 +106,7 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "channels", "sum", list(plotting.REDUCTIONS), "how the channels of a map are combined", flag_values=FLAGS
 )
-cli.define_common_flags(FLAGS, like="", parameters=[], layer="", tokens="", batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, parameters=[], layer="", tokens="", batch_size=8, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -131,8 +116,7 @@ def main(flag_values: flags.FlagValues) -> None:
     _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _check_output("maps", flag_values.maps, (".npz",))
-    named = [in_library(name, flag_values.like) for name in flag_values.methods or _DEFAULT]
-    methods = cli.with_flags(with_parameters(named), flag_values)
+    methods = cli.with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
     table = table_of(flag_values.image)
     written = pathlib.Path(flag_values.output).resolve()
     if not table:
@@ -145,11 +129,12 @@ def main(flag_values: flags.FlagValues) -> None:
     read, explain_input = read_and_explained(model, flag_values.explain_input, table, _note)
     check_class_names(names, flag_values.class_names, model)
     if not model.together(explain_input):
-        _check_layers(methods, model, explain_input)
+        for method, parameters in methods.values():
+            if method.name in METHODS and not method.library and parameters.get("layer"):
+                model.layer(parameters["layer"], explain_input)
     inputs = explained_inputs(
-        model, read, explain_input, table or flag_values.image, flag_values.other_inputs, limit=flag_values.limit,
-        resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing,
-        without=written, note=_note,
+        model, read, explain_input, table or flag_values.image, limit=flag_values.limit,
+        scaling=flag_values.preprocessing, without=written, note=_note,
     )  # fmt: skip
     _explain(flag_values, methods, model, inputs, names, classes)
 
@@ -167,57 +152,53 @@ def _explain(
     shown = inputs.feed | inputs.shown
     if flag_values.tokens:
         shown[inputs.read] = words_of(inputs.feed[inputs.read], flag_values.tokens)
-    figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
-    for path in figures:
-        check_file("output", path)
-    features = _feature_names(flag_values.feature_names, shown[inputs.read].shape[1:], together) or inputs.features
+    drawn = {name: shown[name] for name in together or [inputs.read] if name in shown}
+    axes = range(1, 3) if together else plotting.PLOTTED_AXES
+    drawn = {name: array for name, array in drawn.items() if array.ndim in axes}
+    if not drawn and not flag_values.maps:
+        raise BadInput("the inputs' shape cannot be plotted; name a file for the values, --maps=maps.npz")
     targets = _targets(classes, len(inputs.labels), model.num_classes)
     scores = model.scores(inputs.feed, flag_values.batch_size)
     if targets is None:
         targets = np.asarray(np.argmax(scores, axis=1), np.int32)
-    _print_predictions(inputs.labels, scores, names, flag_values.top, model.score)
+    for label, row in zip(inputs.labels, scores, strict=True) if flag_values.top else ():
+        best = np.argsort(-row, kind="stable")[: flag_values.top]
+        predicted = ", ".join(f"{_class(names, number)}: {row[number]:.4g}" for number in best)
+        print_line(f"{label}: {predicted} ({model.score})")
     methods, maps, residuals = _explained(flag_values, methods, model, inputs, targets)
     _print_residuals(residuals, methods)
     _note_zero_maps(maps, len(targets))
     if flag_values.maps:
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
-    titles = _titles(inputs.labels, targets, scores, names, model.score)
-    if not together:
-        shown, maps = _with_channels_last(model, inputs, shown, maps)
-    for path, drawn in figures.items():
-        figure = plotting.plot(
-            maps, {name: shown[name] for name in drawn} if together else shown[inputs.read], titles=titles,
-            preprocessing=inputs.preprocessing, channels=flag_values.channels, feature_names=features,
-        )  # fmt: skip
-        atomic_write(path, functools.partial(figure.savefig, format=pathlib.Path(path).suffix[1:].lower()))
-    written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
-    print_line(f"written to {' and '.join(written)}")
-
-
-def _with_channels_last(
-    model: Model, inputs: ExplainedInputs, shown: dict[str, np.ndarray], maps: dict[str, Any]
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return what is plotted of one input, and its maps, with channels last."""
+    titles = [
+        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {row[target]:.3g}"
+        for label, target, row in zip(inputs.labels, targets, scores, strict=True)
+    ]
     given = inputs.feed[inputs.read]
-    if not model.has_channels_first(inputs.read):
-        return shown, maps
-    moved = {label: np.moveaxis(found, 1, -1) if found.shape == given.shape else found for label, found in maps.items()}
-    if shown[inputs.read].shape == given.shape:  # pixels have them last already
-        shown = shown | {inputs.read: np.moveaxis(shown[inputs.read], 1, -1)}
-    return shown, moved
+    if not together and model.has_channels_first(inputs.read):
+        maps = {label: np.moveaxis(one, 1, -1) if one.shape == given.shape else one for label, one in maps.items()}
+        if shown[inputs.read].shape == given.shape:  # pixels have them last already
+            shown[inputs.read] = np.moveaxis(given, 1, -1)
+    if drawn:
+        figure = plotting.plot(
+            maps, drawn if together else shown[inputs.read], titles=titles,
+            preprocessing=inputs.preprocessing, channels=flag_values.channels, feature_names=inputs.features,
+        )  # fmt: skip
+        suffix = pathlib.Path(flag_values.output).suffix[1:].lower()
+        atomic_write(flag_values.output, functools.partial(figure.savefig, format=suffix))
+    written = [*[flag_values.output] * bool(drawn), *[flag_values.maps] * bool(flag_values.maps)]
+    print_line(f"written to {' and '.join(written)}")
 
 
 def _explained(
     flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
-    hint = cli.inspect_hint(flag_values.model)
-    applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, hint=hint)
     if not flag_values.methods:
         if model.together(inputs.explain_input):  # no note: without --methods, nobody chose these
             methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
-        methods = applicable(methods)
+        methods = _applicable(methods, model, inputs, cli.inspect_hint(flag_values.model))
     explain = functools.partial(
         explain_many, model=model, inputs=inputs.feed, targets=targets, explain_input=inputs.explain_input,
         batch_size=flag_values.batch_size, seed=flag_values.seed, keys=inputs.labels, return_residuals=True,
@@ -226,19 +207,28 @@ def _explained(
         return methods, *explain(methods)
     except BrokenContract:
         raise
-    except BadInput as error:
-        if len(methods) > 1:
-            kept = applicable(methods)
-            if len(kept) == len(methods):  # an input or a parameter is wrong
-                raise
-            _note(hint)
-            return kept, *explain(kept)
-        from attribution.trial import try_method  # it loads more, and is needed by this error alone
-
-        ((method, _),) = methods.values()
-        if try_method(method, model, None, inputs.explain_input).applies:
+    except BadInput:
+        kept = _applicable(methods, model, inputs, cli.inspect_hint(flag_values.model))
+        if len(kept) == len(methods):  # an input or a parameter is wrong
             raise
-        raise BadInput(f"{error}; {hint}") from error
+        _note(cli.inspect_hint(flag_values.model))
+        return kept, *explain(kept)
+
+
+def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, hint: str) -> _Chosen:
+    """Return the methods that apply to the model, and print why others are skipped; ``hint`` ends an error."""
+    from attribution.trial import try_method  # it loads more, and few runs need it
+
+    refused = {}
+    for label, (method, _) in methods.items():
+        trial = try_method(method, model, None, inputs.explain_input)
+        if not trial.applies:
+            refused[label] = trial.reason
+    if len(refused) == len(methods):
+        raise BadInput(f"{'; '.join(f'{label}: {reason}' for label, reason in refused.items())}; {hint}")
+    for label, reason in refused.items():
+        _note(f"'{label}' is skipped: {reason}")
+    return {label: chosen for label, chosen in methods.items() if label not in refused}
 
 
 def _arrays_by_name(
@@ -251,59 +241,6 @@ def _arrays_by_name(
     explained = {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
     by_input = {f"{label}/{name}": array for label, found in maps.items() for name, array in found.items()}
     return explained | by_input | differences
-
-
-def _titles(
-    labels: Sequence[str], targets: np.ndarray, scores: np.ndarray, names: Sequence[str] | None, score: str
-) -> list[str]:
-    """Return the titles of inputs in a figure: each with its class and the score of it."""
-    return [
-        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[score]} {row[target]:.3g}"
-        for label, target, row in zip(labels, targets, scores, strict=True)
-    ]
-
-
-def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
-    """Return the figures to write, each with the inputs in it: those without positions share one.
-
-    Raises
-    ------
-    BadInput
-        If no input can be plotted and their maps are written to no file.
-    """
-    with_bars = (2,) if len(shown) == 1 else (1, 2)
-    bars = [name for name, array in shown.items() if array.ndim in with_bars]
-    others = [name for name, array in shown.items() if 2 < array.ndim <= max(plotting.PLOTTED_AXES)]
-    if not any((bars, others, flag_values.maps)):
-        shapes = listed(array.shape for array in shown.values()).replace("'", "")
-        raise BadInput(f"inputs of shape {shapes} cannot be plotted; name a file for the values, --maps=maps.npz")
-    figures = {flag_values.output: bars} if bars else {}
-    if len(shown) == 1 and others:
-        return {flag_values.output: others}
-    path = pathlib.Path(flag_values.output)
-    return figures | {
-        os.fspath(path.with_name(re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}"))): [name]
-        for name in others
-    }
-
-
-def _check_layers(methods: _Chosen, model: Model, explain_input: str) -> None:
-    for method, parameters in methods.values():
-        if method.name in METHODS and not method.library and parameters.get("layer"):
-            model.layer(parameters["layer"], explain_input)
-
-
-def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -> list[str] | None:
-    if not path:
-        return None
-    if together:
-        raise BadInput("several inputs are plotted by their own names; leave out --feature_names")
-    names = [printable(name) for name in read_class_names(path)]
-    if len(shape) != 1:
-        raise BadInput(f"--feature_names names the features of vectors and the positions of tokens, not of {shape}")
-    if len(names) != shape[0]:
-        raise BadInput(f"'{path}' has {len(names)} names; inputs of shape {shape} need one per feature")
-    return names
 
 
 def _check_output(flag: str, path: str, allowed: Sequence[str]) -> None:
@@ -346,18 +283,6 @@ def _class(names: Sequence[str] | None, number: int) -> str:
     return names[number] if names else f"class {number}"
 
 
-def _print_predictions(
-    labels: Sequence[str], scores: np.ndarray, names: Sequence[str] | None, top: int, score: str
-) -> None:
-    if not top:
-        return
-    for label, row in zip(labels, scores, strict=True):
-        best = np.argsort(-row, kind="stable")[:top]
-        print_line(
-            f"{label}: " + ", ".join(f"{_class(names, number)}: {row[number]:.4g}" for number in best) + f" ({score})"
-        )
-
-
 def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> None:
     """Print the relative difference of maps' sums from their expected values; warn where it is large."""
     for label, residual in residuals.items():
@@ -366,9 +291,15 @@ def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> No
         if law is None or not len(shares):
             continue
         several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
-        print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
+        start = next((f" with {name}={_shown(parameters[name])}" for name in ARRAYS if name in parameters), "")
+        missed = f"the sum of the map misses {law.formula} by {_percent(np.median(shares))}"
+        print_line(f"{label}{start}: {missed}{several}")
         if warning := residual.warning(label, law):
             print_line("warning: " + re.sub(r" by (?=\w+=)", " by --parameters=", warning), file=sys.stderr)
+
+
+def _shown(start: Any) -> str:
+    return str(start) if np.ndim(start) == 0 else "an array"
 
 
 def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:
@@ -383,33 +314,6 @@ def _percent(share: float) -> str:
     if share < 1e-4:
         return "less than 0.01 %"
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
-def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray, hint: str) -> _Chosen:
-    """Return the methods that apply to the model, and print why others are skipped.
-
-    ``hint`` ends the error if there are none.
-    """
-    first = {name: array[:1] for name, array in model.feed(inputs.feed).items()}
-    kept: _Chosen = {}
-    reason: Exception | None = None
-    for label, chosen in methods.items():
-        method, parameters = chosen
-        quick = {**parameters, "points": 2} if "points" in parameters else parameters
-        try:
-            explain_many(
-                {label: (method, quick)}, model, first, targets[:1], explain_input=inputs.explain_input,
-                return_residuals=True,
-            )  # fmt: skip
-            kept[label] = chosen
-        except BrokenContract:
-            raise
-        except BadInput as error:
-            reason = error
-            _note(f"'{label}' is skipped: {error}")
-    if not kept:
-        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}; {hint}")
-    return kept
 
 
 if __name__ == "__main__":

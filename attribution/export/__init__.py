@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
-import pathlib
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.explain import explain_many, with_parameters
+from attribution.explain import explain_many
 from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TARGETS
 from attribution.files import atomic_directory, check_directory, writing
-from attribution.methods.libraries import MARK, PresetFunction
+from attribution.methods.libraries import MARK
 from attribution.methods.method import Method
-from attribution.methods.registry import METHODS, name_of
+from attribution.methods.registry import name_of, with_parameters
 from attribution.savedmodel.inputs import random_feed
 
 if TYPE_CHECKING:
     from attribution.model.model import Model
 
-# Those that only combine gradients and relevance, and those with a counterpart in ``_graph``.
-EXPORTED = (
-    "gradient", "gradient_x_input", "integrated_gradients", "deeplift", "guided_backprop", "deconvnet", "lrp_epsilon",
-    "lrp_epsilon_plus", "lrp_alpha1beta0", "lrp_gamma", "lrp_epsilon_plus_flat", "lrp_cp", "lrp_attn",
-    "excitation_backprop", "grad_cam",
-)  # fmt: skip
 TOLERANCE = 1e-5  # of a map's largest value
-_Chosen = dict[str, tuple[Method, dict[str, Any]]]
+_Entry = tuple[Method, dict[str, Any]]
 ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated
 
 
@@ -90,65 +81,41 @@ def export(
     if not chosen:
         raise BadInput("no method to export; name at least one")
     layer = _only_layer(chosen)
-    for label, (method, _) in list(chosen.items()):
-        with _skipping(label, chosen, left_out):
-            _refuse_what_no_graph_holds(label, method)
     from attribution.export import _graph
     from attribution.loading import load_model
-    from attribution.savedmodel.file import without_patterns
 
-    def write(directory: pathlib.Path) -> tuple[Model, str]:
-        """Write a file; return the model, of which each file needs one of its own, and the name of its input."""
-        model = load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
-        name = _explained_input(model, explain_input)
-        if TARGETS in model.inputs:
-            raise BadInput(f"'{model_path}' has an input called '{TARGETS}', which would be taken twice")
-        if layer is not None:
-            model.layer(layer, name)  # another name is a mistake, not a method that does not fit
-        _graph.write(
-            model, name, chosen, without_patterns(directory), lambda: _sheet_of(model, name, layer, chosen),
-            lambda label: _skipping(label, chosen, left_out),
-        )  # fmt: skip
-        return model, name
-
-    with writing(target), atomic_directory(target) as unfinished:
-        model, name = write(unfinished)
-        written, differences = list(chosen), {}
-        difference = _differences(model, name, without_patterns(unfinished))
-        for label in written:
-            with _skipping(label, chosen, left_out):
-                differences[label] = difference(label, chosen[label])
-        if len(chosen) < len(written):
-            for child in unfinished.iterdir():
-                shutil.rmtree(child) if child.is_dir() else child.unlink()
-            write(unfinished)
-    return differences
-
-
-def _explained_input(model: Model, name: str | None) -> str:
-    """Return the name of the input to explain, a tensor that a request carries."""
-    kinds = {one: spec.dtype for one, spec in model.inputs.items() if name in (None, one)}
-    if kinds and not any(kind.is_floating for kind in kinds.values()):
+    model = load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
+    floating = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
+    if explain_input not in (None, *floating) or not floating:
         raise BadInput(
-            f"'{model.path}' cannot be exported: a request carries {listed(kinds)}, of type "
-            f"{next(iter(kinds.values())).name} without a gradient; give the network an input of float32, or explain "
-            "the file itself with attribution.explain"
+            f"'{model_path}' cannot be exported: a request carries {listed(model.inputs)}, of which the explained one "
+            "must be of floating point; explain the file itself with attribution.explain"
         )
-    return model.explained_input(name)
-
-
-@contextlib.contextmanager
-def _skipping(label: str, chosen: _Chosen, left_out: dict[str, str] | None) -> Iterator[None]:
-    """Move a method that cannot be exported from ``chosen`` to ``left_out``, if it is not the last or that is None."""
-    try:
-        yield
-    except BadInput as error:
-        if left_out is None:
-            raise
-        del chosen[label]
-        left_out[label] = f"'{label}' is skipped: {error}"
-        if not chosen:
-            raise BadInput("; ".join(left_out.values())) from error
+    name = model.explained_input(explain_input)
+    if TARGETS in model.inputs:
+        raise BadInput(f"'{model_path}' has an input called '{TARGETS}', which would be taken twice")
+    if layer is not None:
+        model.layer(layer, name)  # another name is a mistake, not a method that does not fit
+    file, differences, reasons = _graph.ExplainedFile(model, name), {}, {}
+    for label, (method, parameters) in chosen.items():
+        try:
+            if not label.isidentifier():
+                raise BadInput(f"'{label}' cannot be part of a signature's name; use letters, digits and underscores")
+            served = file.signature(label, method, parameters)
+            differences[label] = _difference(served, label, (method, parameters), model, name)
+            file.add(label, served, method, parameters)
+        except BadInput as error:
+            if left_out is None:
+                raise
+            reasons[label] = f"'{label}' is skipped: {error}"
+    if not differences:
+        raise BadInput("; ".join(reasons.values()))
+    if left_out is not None:
+        left_out.update(reasons)
+    kept = {label: chosen[label] for label in differences}
+    with writing(target), atomic_directory(target) as unfinished:
+        file.write(unfinished, _sheet_of(model, name, layer, kept))
+    return differences
 
 
 def _by_signature(methods: Iterable[Any]) -> dict[str, Any]:
@@ -183,7 +150,7 @@ def _next_version(directory: str) -> str:
     return next(version for version in versions if not os.path.exists(version))
 
 
-def _only_layer(chosen: _Chosen) -> str | None:
+def _only_layer(chosen: Mapping[str, _Entry]) -> str | None:
     """Return the layer that class activation maps are given, ``None`` for the default one."""
     layers = {parameters["layer"] for method, parameters in chosen.values() if method.query == "layer gradient"}
     if len(layers) > 1:
@@ -191,37 +158,23 @@ def _only_layer(chosen: _Chosen) -> str | None:
     return layers.pop() if layers else None
 
 
-def _sheet_of(model: Any, explain_input: str, layer: str | None, chosen: _Chosen) -> str:
-    """Return the description of an exported model, as JSON.
-
-    Parameters
-    ----------
-    model : attribution.model.model.Model
-        The model.
-    explain_input
-        Name of the explained input.
-    layer
-        That of class activation maps, see ``_only_layer``.
-    chosen
-        Label to method and parameters.
-    """
-    return json.dumps(
-        {
-            "sheet": SHEET_VERSION,
-            "source": model.fingerprint,
-            "score": model.score,
-            "wrt": explain_input,
-            "layer": model.layer(layer, explain_input)
-            if any(m.query == "layer gradient" for m, _ in chosen.values())
-            else None,
-            "layer_is_default": layer is None,
-            "methods": {
-                label: {"method": method.name, "parameters": plain(parameters)}
-                for label, (method, parameters) in chosen.items()
-            },
-        },
-        sort_keys=True,
-    )
+def _sheet_of(model: Model, explain_input: str, layer: str | None, chosen: Mapping[str, _Entry]) -> str:
+    """Return the description of an exported model, as JSON; ``layer`` is that of ``_only_layer``."""
+    has_layer = any(method.query == "layer gradient" for method, _ in chosen.values())
+    methods = {
+        label: {"method": method.name, "parameters": plain(parameters)}
+        for label, (method, parameters) in chosen.items()
+    }
+    sheet = {
+        "sheet": SHEET_VERSION,
+        "source": model.fingerprint,
+        "score": model.score,
+        "wrt": explain_input,
+        "layer": model.layer(layer, explain_input) if has_layer else None,
+        "layer_is_default": layer is None,
+        "methods": methods,
+    }
+    return json.dumps(sheet, sort_keys=True)
 
 
 def plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,55 +182,27 @@ def plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in parameters.items()}
 
 
-def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
-    """Raise BadInput for a method that needs more than a request carries."""
-    function = method.function.function if isinstance(method.function, PresetFunction) else method.function
-    exported = {METHODS[name].function for name in EXPORTED}
-    if function not in exported and any(function is one.function for one in METHODS.values()):
-        raise BadInput(
-            f"method '{label}' cannot be exported; export {listed(EXPORTED)}, or a custom method that uses only its "
-            "queries and TensorFlow"
-        )
-    if not label.isidentifier():
-        raise BadInput(f"'{label}' cannot be part of a signature's name; use letters, digits and underscores")
-    if method.is_random:
-        raise BadInput(f"method '{label}' cannot be exported: a request does not carry its random numbers' seeds")
-
-
-def _differences(
-    model: Model, explain_input: str, directory: str
-) -> Callable[[str, tuple[Method, dict[str, Any]]], float]:
-    """Return a function from label and method to how far the map of a written file is from the local one.
-
-    It compares them on two random inputs, and raises ``BadInput`` for a method that is too far.
-    """
-    import tensorflow as tf
-
-    signatures = tf.saved_model.load(directory).signatures
+def _difference(served: Any, label: str, entry: _Entry, model: Model, explain_input: str) -> float:
+    """Return how far the map of a signature is from the local one on two random inputs; refuse one that is too far."""
     feed = model.feed(random_feed(model, 2, 32))
     rows = len(feed[explain_input])
-    arguments = {name: tf.constant(array) for name, array in feed.items()}
-    arguments[TARGETS] = tf.constant([PREDICTED] * rows, tf.int32)
-
-    def difference(label: str, entry: tuple[Method, dict[str, Any]]) -> float:
-        (local,) = explain_many({label: entry}, model, feed, explain_input=explain_input, batch_size=rows).values()
-        found, allowed = relative_difference(signatures[EXPLAIN + label](**arguments)["map"].numpy(), local), TOLERANCE
-        if found > allowed:
-            allowed = max(allowed, _changed_by_rounding(model, explain_input, entry, feed, local))
-        if found > allowed:
-            raise BadInput(
-                f"the map of '{label}' would differ from the local one by {found:.1e} of its largest value, more than "
-                f"the {allowed:.1e} that rounding explains"
-            )
-        return found
-
-    return difference
+    arguments: dict[str, Any] = {**feed, TARGETS: np.full(rows, PREDICTED, np.int32)}
+    (local,) = explain_many({label: entry}, model, feed, explain_input=explain_input, batch_size=rows).values()
+    found, allowed = relative_difference(served(**arguments)["map"].numpy(), local), TOLERANCE
+    if found > allowed:
+        allowed = max(allowed, _changed_by_rounding(model, explain_input, entry, feed, local))
+    if found > allowed:
+        raise BadInput(
+            f"the map of '{label}' would differ from the local one by {found:.1e} of its largest value, more than the "
+            f"{allowed:.1e} that rounding explains"
+        )
+    return found
 
 
 def _changed_by_rounding(
     model: Model,
     explain_input: str,
-    entry: tuple[Method, dict[str, Any]],
+    entry: _Entry,
     feed: Mapping[str, np.ndarray],
     local: np.ndarray,
 ) -> float:

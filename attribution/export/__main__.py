@@ -15,7 +15,8 @@ Three more signatures let a client compute other methods from the model's answer
 that are explained, of all classes), ``explanation_layer`` (values and gradients that class activation maps are made
 of, where one was exported) and ``explanation_sheet`` (which methods with which parameters, as JSON).
 
-Other methods are skipped; the line lists those that can be exported. A client computes RISE and occlusion from scores,
+Methods that only combine gradients and relevance can be exported, Integrated Gradients, DeepLIFT and Grad-CAM, and
+custom methods that use only their queries and TensorFlow. A client computes RISE and occlusion from scores,
 SmoothGrad and VarGrad from served gradients.
 
 Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
@@ -24,22 +25,19 @@ Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution.explain import with_parameters
 from attribution.export import _by_signature, _version_directory, export
 from attribution.export.signatures import EXPLAIN
-from attribution.methods.registry import in_library
+from attribution.methods.registry import with_parameters
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
     FLAGS,
     methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"],
-    like="",
     parameters=[],
     model="",
     output="",
@@ -62,38 +60,20 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in ("model", "output"):
         if not flag_values[name].value:
             raise BadInput(f"--{name} is empty; name a directory")
-    names = [in_library(name, flag_values.like) for name in flag_values.methods]
-    methods = cli.with_flags(with_parameters(_by_signature(names)), flag_values)
-    differences = _exported(flag_values, methods)
+    methods = cli.with_flags(with_parameters(_by_signature(flag_values.methods)), flag_values)
+    left_out: dict[str, str] = {}
+    differences = export(
+        flag_values.model, flag_values.output, methods, score=flag_values.score,
+        signature=flag_values.signature or None, explain_input=flag_values.explain_input or None, left_out=left_out,
+    )  # fmt: skip
+    for reason in [*left_out.values(), *[cli.inspect_hint(flag_values.model)] * bool(left_out)]:
+        print_line(reason, file=sys.stderr)
     width = max(len(label) for label in differences)
     for label, difference in differences.items():
         print_line(
             f"{EXPLAIN}{label.ljust(width)}  differs from the local map by {difference:.1e} of its largest value"
         )
     print_line(f"written to {_version_directory(flag_values.output)}")
-
-
-def _exported(flag_values: flags.FlagValues, methods: Any) -> dict[str, float]:
-    """Write the file, print why methods are skipped, and return how far the others are from the local maps."""
-    left_out: dict[str, str] = {}
-    hint = cli.inspect_hint(flag_values.model)
-    try:
-        differences = export(
-            flag_values.model,
-            flag_values.output,
-            methods,
-            score=flag_values.score,
-            signature=flag_values.signature or None,
-            explain_input=flag_values.explain_input or None,
-            left_out=left_out,
-        )
-    except BadInput as error:
-        if left_out:
-            raise BadInput(f"{error}; {hint}") from error
-        raise
-    for reason in [*left_out.values(), *([hint] if left_out else [])]:
-        print_line(reason, file=sys.stderr)
-    return differences
 
 
 if __name__ == "__main__":

@@ -10,147 +10,120 @@ its place, so that each method adds only operations.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
 import pathlib
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import fingerprint_pb2
 
 from attribution.errors import BadInput, listed
 from attribution.export.signatures import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
 from attribution.graph.layers import has_channels_first
 from attribution.graph.view import GraphView, node_of
 from attribution.lrp.composite import Composite
-from attribution.methods import cam, deeplift, gradients, resizing
+from attribution.methods import cam, deeplift, gradients, map_steps
 from attribution.methods.libraries import PresetFunction
 from attribution.methods.method import Method
 from attribution.model._registered_gradients import forget_gradient_names
+from attribution.savedmodel.file import without_patterns
 
 if TYPE_CHECKING:
     from attribution.model.compiled import CompiledGraph
     from attribution.model.model import Model
 
 
-def write(
-    model: Any,
-    explain_input: str,
-    chosen: Mapping[str, tuple[Method, dict[str, Any]]],
-    directory: str | os.PathLike[str],
-    sheet: Callable[[], str],
-    skipping: Callable[[str], contextlib.AbstractContextManager[None]],
-) -> None:
-    """Write the model with its signatures and those of explanations to a directory.
+class ExplainedFile:
+    """A model's file with signatures of explanations, written together by ``write``.
 
-    ``chosen`` has method and parameters by label. ``skipping`` may take a label out of it, whose method then is not
-    written; ``sheet`` describes those that are, as JSON.
+    Parameters
+    ----------
+    model : attribution.model.model.Model
+        The model, whose graph from then on reads its weights from variables.
+    explain_input
+        Name of the explained input.
     """
-    _refuse_what_no_graph_holds(model, explain_input)
-    loaded = model.load_file()
-    original = dict(loaded.signatures)
-    taken = [name for name in original if name.startswith((EXPLAIN, "explanation_"))]
-    if taken:
-        raise BadInput(f"'{model.path}' has explanations already ({listed(taken[:3])}...); export from the original")
-    weights = _Weights(original.values())
-    weights.put_into(model.graph)
-    compiled = model.compiled_anew()
-    weights.put_into(compiled.folded)
-    added = {}
-    specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in model.inputs.items()]
-    rows = model.inputs[explain_input].shape[:1]
-    targets = tf.TensorSpec(rows, tf.int32, TARGETS)
 
-    def signature(build: Callable[..., Any], *arguments: Any) -> Any:
+    def __init__(self, model: Any, explain_input: str) -> None:
+        if model._frozen.loaded is not None:
+            inexact = model._frozen.inexact
+            raise BadInput(f"'{model.path}' cannot be exported: the gradients of {inexact} are not in its graph")
+        if any(weight.dtype == tf.resource for weight in model.graph.weights.values()):
+            raise BadInput(f"'{model.path}' cannot be exported: it looks things up in tables, which its graph has not")
+        if has_channels_first(model.graph, model.input_node(explain_input), node_of(model.logits)):
+            raise BadInput(f"'{model.path}' takes inputs with the channels first; export one that takes them last")
+        self._model, self._explain_input, self._loaded = model, explain_input, model.load_file()
+        self._original = dict(self._loaded.signatures)
+        if taken := [name for name in self._original if name.startswith((EXPLAIN, "explanation_"))]:
+            raise BadInput(
+                f"'{model.path}' has explanations already ({listed(taken[:3])}...); export from the original"
+            )
+        self._weights = _Weights(self._original.values())
+        self._weights.put_into(model.graph)
+        self._compiled = model.compiled_anew()
+        self._weights.put_into(self._compiled.folded)
+        self._specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in model.inputs.items()]
+        self._targets = tf.TensorSpec(model.inputs[explain_input].shape[:1], tf.int32, TARGETS)
+        self._added = {SCORES: self._function(lambda queries: {"scores": queries.scores}, *self._specs)}
+
+    def _function(self, build: Callable[[GraphQueries], dict[str, Any]], *arguments: Any) -> Any:
         """Return the concrete function of the arguments that ``build`` turns into outputs."""
 
         @tf.function(autograph=False)  # type: ignore[untyped-decorator]
         def function(**arrays: Any) -> Any:
             asked = arrays.pop(TARGETS, None)
-            ordered = {name: arrays[name] for name in model.inputs}
-            outputs = build(GraphQueries(model, compiled, explain_input, ordered, asked))
+            ordered = {name: arrays[name] for name in self._model.inputs}
+            outputs = build(GraphQueries(self._model, self._compiled, self._explain_input, ordered, asked))
             forget_gradient_names()
             return outputs
 
         return function.get_concrete_function(**{spec.name: spec for spec in arguments})
 
-    def scores(passes: GraphQueries) -> dict[str, Any]:
-        return {"scores": passes.scores}
+    def signature(self, label: str, method: Method, parameters: Mapping[str, Any]) -> Any:
+        """Return the signature of a method; raise ``BadInput`` for one that needs more than a request carries."""
+        if method.is_random:
+            raise BadInput(f"method '{label}' cannot be exported: a request does not carry its random numbers' seeds")
 
-    added[SCORES] = signature(scores, *specs)
-    for label, (method, parameters) in list(chosen.items()):
-        with skipping(label):
-            added[EXPLAIN + label] = signature(_explaining(label, method, parameters), *specs, targets)
-        if label in chosen and method.query == "layer gradient":
-            layer = parameters["layer"]
+        def build(queries: GraphQueries) -> dict[str, Any]:
+            try:
+                maps = tf.cast(tf.convert_to_tensor(_maps(method.function, queries, parameters)), tf.float32)
+            except BadInput:
+                raise
+            except Exception as error:  # of NumPy, or of a query that no graph answers
+                reason = " ".join(str(error).split())[:160]
+                if isinstance(error, AttributeError) and error.obj is queries:
+                    reason = f"queries.{error.name}"
+                raise BadInput(
+                    f"method '{label}' cannot be exported: it uses more than its queries and TensorFlow ({reason})"
+                ) from error
+            return {"map": maps, **_target(queries)}
 
-            def values(passes: GraphQueries, layer: str | None = layer) -> dict[str, Any]:
-                value, gradient = passes.layer_gradient(layer)
-                return {"values": value, "gradients": gradient, **_target(passes)}
+        return self._function(build, *self._specs, self._targets)
 
-            added.setdefault(LAYER, signature(values, *specs, targets))
-    added[SHEET] = _sheet_signature(sheet())
-    root = tf.Module()
-    root.model = loaded
-    root.weights = list(weights.variables.values())
-    # AutoGraph writes Python files for it, which would stay in the system's temporary folder if this process is killed.
-    with tempfile.TemporaryDirectory(dir=directory) as folder, _temporary_files_in(folder):
-        tf.saved_model.save(root, directory, signatures={**original, **added})
-    _replace_random_identifier(pathlib.Path(directory, "fingerprint.pb"))
+    def add(self, label: str, signature: Any, method: Method, parameters: Mapping[str, Any]) -> None:
+        """Add the signature of a method, and that of the layer of a class activation map."""
+        self._added[EXPLAIN + label] = signature
 
+        def values(queries: GraphQueries) -> dict[str, Any]:
+            value, gradient = queries.layer_gradient(parameters["layer"])
+            return {"values": value, "gradients": gradient, **_target(queries)}
 
-@contextlib.contextmanager
-def _temporary_files_in(folder: str) -> Iterator[None]:
-    before, tempfile.tempdir = tempfile.tempdir, folder
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
+        if method.query == "layer gradient" and LAYER not in self._added:
+            self._added[LAYER] = self._function(values, *self._specs, self._targets)
 
+    def write(self, directory: pathlib.Path, sheet: str) -> None:
+        """Write the file and its description, the same text for every row: REST cannot call one without inputs."""
 
-def _replace_random_identifier(file: pathlib.Path) -> None:
-    """Derive the identifier in a SavedModel's fingerprint from its hashes, so that each export has the same bytes."""
-    fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read_bytes())
-    fingerprint.uuid = ""
-    digest = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
-    fingerprint.uuid = str(int.from_bytes(digest[:16], "big"))
-    file.write_bytes(fingerprint.SerializeToString(deterministic=True))
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+        def describe(rows: np.ndarray) -> Any:
+            return {"sheet": tf.fill(tf.shape(rows), sheet)}
 
-
-def _refuse_what_no_graph_holds(model: Model, explain_input: str) -> None:
-    """Raise BadInput for a model whose explanations need more than its frozen graph."""
-    if model._frozen.loaded is not None:
-        inexact = model._frozen.inexact
-        raise BadInput(f"'{model.path}' cannot be exported: the gradients of {inexact} are not in its graph")
-    if any(weight.dtype == tf.resource for weight in model.graph.weights.values()):
-        raise BadInput(f"'{model.path}' cannot be exported: it looks things up in tables, which its graph has not")
-    if has_channels_first(model.graph, model.input_node(explain_input), node_of(model.logits)):
-        raise BadInput(f"'{model.path}' takes inputs with the channels first; export one that takes them last")
-
-
-def _explaining(label: str, method: Method, parameters: Mapping[str, Any]) -> Callable[[GraphQueries], dict[str, Any]]:
-    """Return the function from passes to the outputs of a method's signature."""
-
-    def build(passes: GraphQueries) -> dict[str, Any]:
-        try:
-            maps = _maps(method.function, passes, parameters)
-            maps = tf.cast(tf.convert_to_tensor(maps), tf.float32)
-        except BadInput:
-            raise
-        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())[:160]
-            if isinstance(error, AttributeError) and error.obj is passes:
-                reason = f"queries.{error.name}"
-            raise BadInput(
-                f"method '{label}' cannot be part of a graph: it uses more than its queries and TensorFlow ({reason})"
-            ) from error
-        return {"map": maps, **_target(passes)}
-
-    return build
+        described = describe.get_concrete_function(tf.TensorSpec((None,), tf.int32, "rows"))
+        root = tf.Module()
+        root.model = self._loaded
+        root.weights = list(self._weights.variables.values())
+        signatures = {**self._original, **self._added, SHEET: described}
+        tf.saved_model.save(root, without_patterns(directory), signatures=signatures)
 
 
 def _maps(function: Callable[..., Any], passes: GraphQueries, parameters: Mapping[str, Any]) -> Any:
@@ -162,16 +135,6 @@ def _maps(function: Callable[..., Any], passes: GraphQueries, parameters: Mappin
 
 def _target(passes: GraphQueries) -> dict[str, Any]:
     return {"target": passes.targets, "score": passes.target_scores}
-
-
-def _sheet_signature(sheet: str) -> Any:
-    """Return a signature with the same text for every row; REST cannot call one without inputs."""
-
-    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
-    def describe(rows: np.ndarray) -> Any:
-        return {"sheet": tf.fill(tf.shape(rows), sheet)}
-
-    return describe.get_concrete_function(tf.TensorSpec((None,), tf.int32, "rows"))
 
 
 class _Weights:
@@ -353,20 +316,7 @@ def _grad_cam(passes: GraphQueries, *, layer: str, resize: bool, rectify: bool =
     weights = tf.reduce_mean(given, tuple(range(1, values.shape.rank - 1)))
     maps = tf.einsum("n...c,nc->n...", values, weights)
     maps = tf.nn.relu(maps) if rectify else maps
-    return _resized(maps, passes.inputs.shape[1:-1]) if resize else maps
-
-
-def _resized(maps: Any, spatial: tf.TensorShape) -> Any:
-    """Return maps ``(N, positions...)`` resized as ``attribution.methods.resizing`` does."""
-    if None in spatial:
-        raise BadInput(f"the model takes inputs of any size {spatial}, this method needs a size in its signature")
-    for axis, (size, new_size) in enumerate(zip(maps.shape[1:], spatial, strict=True), start=1):
-        if size != new_size:
-            matrix = resizing.interpolation_matrix(size, new_size)
-            order = list(range(maps.shape.rank - 1))
-            order.insert(axis, maps.shape.rank - 1)
-            maps = tf.transpose(tf.tensordot(maps, matrix, [[axis], [1]]), order)
-    return maps
+    return map_steps.apply("half_pixel_bilinear", maps, passes, tf.experimental.numpy) if resize else maps
 
 
 _COUNTERPARTS: dict[Callable[..., Any], Callable[..., Any]] = {

@@ -1,7 +1,7 @@
 """Frozen graphs: dependencies, shapes, types and constant values, and changes of their nodes.
 
-A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``saved_model.freeze``
-makes it. Its arrays of floating point, the *weights*, are stored beside it and are placeholders in it: a constant is
+A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``savedmodel.freeze`` makes
+it. Its arrays of floating point, the *weights*, are stored beside it and are placeholders in it: a constant is
 copied some ten times while a graph is read, compiled and optimised, and a tensor is shared. Networks with equal graphs
 share the functions that are traced from them.
 A *tensor name* is ``node`` or ``node:0``; node names are used wherever the first output is meant.

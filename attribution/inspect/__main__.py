@@ -10,7 +10,6 @@ Cost: 13 CPU seconds and 1 GB for a network of BIM, most of it the trial of ever
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from attribution import cli, loading
 from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, print_line, print_text
 from attribution.files import origin
+from attribution.inputs import likely_preprocessing, shape_text
 from attribution.methods.registry import METHODS
 from attribution.savedmodel.inputs import random_feed
 from attribution.savedmodel.paths import find_saved_model
@@ -44,17 +44,25 @@ def main(flag_values: flags.FlagValues) -> None:
     from attribution.savedmodel.file import SavedFile
 
     file = SavedFile(directory)
-    _print([f"{origin(directory)}  ({_size(directory)})", "", *_described_signatures(file)])
+    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    _print([f"{origin(directory)}  ({size / 1e6:.1f} MB)", "", *_described_signatures(file)])
     options = loading_options(flag_values)
     model = loading.load_model(flag_values.model, **options)
     explain_input = _explained(model, flag_values.explain_input)
     _print(_described_model(model, explain_input))
     example = "integrated_gradients"
-    if flag_values.try_methods:
-        apply = _print_trials(model, random_feed(model), explain_input, flag_values.libraries)
+    feed = random_feed(model)
+    if untried := flag_values.try_methods and _why_not_computed(model, feed, explain_input):
+        _print(["", f"no method is tried, because the model does not take random inputs: {untried}"])
+    elif flag_values.try_methods:
+        names = [name for name, method in METHODS.items() if flag_values.libraries or not method.library]
+        trials = {name: try_method(name, model, feed, explain_input) for name in names}
+        _print(["", *_described_methods(trials)])
+        apply = [name for name in names if trials[name].applies]
         example = apply[0] if apply and example not in apply else example
     print_text("\nto load it:\n\n")
-    print_line(_loading_line(flag_values.model, options))
+    written = "".join(f", {name}={value!r}" for name, value in options.items())
+    print_line(f"model = attribution.load_model({flag_values.model!r}{written})")
     given = f", explain_input={explain_input!r}" if list(model.inputs) != [explain_input] else ""
     print_line(f'maps = attribution.explain("{example}", model, inputs{given})')
 
@@ -62,17 +70,6 @@ def main(flag_values: flags.FlagValues) -> None:
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         print_line(line)
-
-
-def _print_trials(model: Model, feed: Mapping[str, np.ndarray], explain_input: str, libraries: bool) -> list[str]:
-    """Print which methods can explain a model, and return them."""
-    if untried := _why_not_computed(model, feed, explain_input):
-        _print(["", f"no method is tried, because the model does not take random inputs: {untried}"])
-        return []
-    names = [name for name, method in METHODS.items() if libraries or not method.library]
-    trials = {name: try_method(name, model, feed, explain_input) for name in names}
-    _print(["", *_described_methods(trials)])
-    return [name for name, trial in trials.items() if trial.applies]
 
 
 def _explained(model: Model, explain_input: str = "") -> str:
@@ -106,18 +103,12 @@ def _described_signatures(file: SavedFile) -> list[str]:
 
 
 def _spec(name: str, spec: Any) -> str:
-    shape = "any shape" if spec.shape.rank is None else f"({', '.join(_any(size) for size in spec.shape.as_list())})"
+    shape = "any shape" if spec.shape.rank is None else shape_text(spec.shape.as_list())
     return f"{name}: {spec.dtype.name} {shape}"
-
-
-def _any(size: int | None) -> str:
-    return "any" if size is None else str(size)
 
 
 def _described_model(model: Model, explain_input: str) -> list[str]:
     """Return lines on what is explained, the score, the scale of pixels and the layers."""
-    from attribution.preprocessing import likely_preprocessing
-
     together = model.together(explain_input)
     lines = ["", f"explained input{'s' * bool(together)}: {explain_input}", f"classes: {model.num_classes}"]
     lines += [*_described_module(model), *_described_score(model)]
@@ -167,8 +158,8 @@ def _described_layers(model: Model, explain_input: str) -> list[str]:
     except BadInput as error:
         lines.append(f"  no default: {error}")
     for name in shown:
-        shape = ", ".join(_any(size) for size in model.graph.shape(name).as_list()[1:])
-        lines.append(f"  {name}  ({shape}){'  default' if name == default else ''}")
+        shape = shape_text(model.graph.shape(name).as_list()[1:])
+        lines.append(f"  {name}  {shape}{'  default' if name == default else ''}")
     return lines
 
 
@@ -183,16 +174,6 @@ def _described_methods(trials: Mapping[str, Trial]) -> list[str]:
         width = max(map(len, refused))
         lines += [f"  {name.ljust(width)}  {reason}" for name, reason in refused.items()]
     return lines
-
-
-def _loading_line(path: str, options: Mapping[str, Any]) -> str:
-    written = "".join(f", {name}={value!r}" for name, value in options.items())
-    return f"model = attribution.load_model({str(path)!r}{written})"
-
-
-def _size(directory: pathlib.Path) -> str:
-    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-    return f"{size / 1e6:.1f} MB"
 
 
 if __name__ == "__main__":

@@ -19,23 +19,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput
 from attribution.graph import _tf_internals
-from attribution.graph._loops import LOOPS, Body, called
-from attribution.graph.unroll_rnn import why_kept
-from attribution.graph.view import CALLS, SHAPES, GraphView, node_of, set_placeholder
+from attribution.graph._loops import Body, called
+from attribution.graph.view import CALLS, GraphView, node_of, set_placeholder
 from attribution.lrp import composite as ops
+from attribution.lrp._relevances import Relevances
 from attribution.lrp._rules import Products, Sums, fit, share_with_constant
 from attribution.lrp.composite import Composite
 
 
-class Walk:
-    """A walk from a score to an input, and the facts about the graph that the rules need.
+class Walk(Relevances):
+    """A walk from a score to an input.
 
     Parameters
     ----------
@@ -51,13 +50,6 @@ class Walk:
         Rule of each kind of layer.
     before_layers
         Sources without a layer between the explained input and them; by default all.
-
-    Attributes
-    ----------
-    source : tf.Operation
-        The explained input.
-    near_input : set[str]
-        Names of imported operations between the input and the first layers.
     """
 
     def __init__(
@@ -70,21 +62,15 @@ class Walk:
         composite: Composite,
         before_layers: Iterable[str] | None = None,
     ) -> None:
-        self.graph = graph
-        self.composite = composite
         sources = [source] if isinstance(source, str) else list(source)
-        self.source = operations[sources[0]]
-        self._sources = {operations[name].name for name in sources}
-        self._steps: dict[Any, Any] = {}
-        self._operations = operations
-        self._names: dict[str, str] = {operation.name: name for name, operation in operations.items()}
         # A gate of the largest values is a constant, as all choices are: it takes no relevance.
         inputs = {*inputs, *sources}
         gates = graph.below(inputs) - graph.below(inputs, choices=False)
-        self._path = [name for name in graph.between(source, target) if name not in gates]
-        self._variable = {operations[name].name for name in graph.below(inputs) - gates}
-        self._on_path = {operations[name].name for name in self._path}
-        self._relevance: dict[Any, tf.Tensor] = {}
+        path = [name for name in graph.between(source, target) if name not in gates]
+        variable = {operations[name].name for name in graph.below(inputs) - gates}
+        super().__init__(graph, operations, operations[sources[0]], path, variable, composite)
+        self._sources = {operations[name].name for name in sources}
+        self._steps: dict[Any, Any] = {}
         self.near_input = self._operations_before_layers(sources if before_layers is None else before_layers)
         self._activations = Activations(self)
         self._rules = self._rules_by_operation()
@@ -147,51 +133,6 @@ class Walk:
         if self.composite.products == "half":
             rules["Sigmoid"] = self._pass_on  # any function of one value: Achtibat et al. 2024, section 3.1
         return rules
-
-    def add(self, tensor: tf.Tensor, relevance: tf.Tensor) -> None:
-        """Give relevance to a tensor; a constant, or a branch that the input does not reach, absorbs it."""
-        if tensor.op.name not in self._on_path:
-            return
-        relevance = tf.convert_to_tensor(relevance)  # gathered values have sparse gradients
-        if relevance.dtype != tensor.dtype and tensor.dtype.is_floating:
-            relevance = tf.cast(relevance, tensor.dtype)
-        known = self._relevance.get(tensor.ref())
-        self._relevance[tensor.ref()] = relevance if known is None else known + relevance
-
-    def add_contributions(
-        self, leaves: Sequence[tuple[tf.Tensor, tf.Tensor]], total: tf.Tensor, share: tf.Tensor
-    ) -> None:
-        """Give each tensor its contributions to a total, times ``share``, the relevance per unit of the total.
-
-        ``leaves`` are pairs of a tensor and a copy of it, or of a part of it, from which the total is computed.
-        """
-        gradients = tf.gradients(total, [copy for _, copy in leaves], grad_ys=share)
-        for (tensor, copy), gradient in zip(leaves, gradients, strict=True):
-            self.add(tensor, copy * gradient)
-
-    def is_constant(self, tensor: tf.Tensor) -> bool:
-        """Return whether a tensor depends on no input."""
-        return tensor.op.name not in self._variable
-
-    def variable_inputs(self, operation: tf.Operation) -> list[tf.Tensor]:
-        """Return the inputs of an operation that are not constant."""
-        return [tensor for tensor in operation.inputs if not self.is_constant(tensor)]
-
-    def has_one_use(self, tensor: tf.Tensor) -> bool:
-        """Return whether exactly one operation of the graph uses a tensor's values."""
-        uses = [use for use in tensor.consumers() if use.name in self._names and use.type not in SHAPES]
-        return len(uses) == 1
-
-    def name(self, operation: tf.Operation) -> str:
-        """Return the graph's name of an imported operation."""
-        return self._names[operation.name]
-
-    def refuse(self, operation: tf.Operation, how: str = "") -> NoReturn:
-        """Raise ``BadInput``, because an operation has no rule."""
-        if operation.type in LOOPS or operation.type.startswith("TensorList"):
-            how = why_kept(self.graph, self._path)
-        what = f"{operation.type} {how}".strip()
-        raise BadInput(f"no relevance rule for the operation {what} (node '{self.name(operation)}'){ops.WITHOUT_RULES}")
 
     def _share(self, operation: tf.Operation) -> None:
         """Distribute the relevance of an operation's outputs, if any arrived, among its inputs."""

@@ -17,17 +17,15 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph.view import rebuild
 from attribution.lrp import composite as ops
+from attribution.lrp._relevances import Relevances
 from attribution.lrp.composite import KINDS, Rule
-
-if TYPE_CHECKING:
-    from attribution.lrp._engine import Walk
 
 _BY_SIGN = ("z_plus", "alpha_beta", "gamma")  # kinds of rules that look at signs
 _NONNEGATIVE = ("Relu", "Relu6", "Softmax", "Sigmoid", "Square", "Abs")
@@ -72,7 +70,7 @@ class Part(NamedTuple):
 class LayerInputs:
     """Facts about the inputs of a layer, a tensor, that do not need their values."""
 
-    def __init__(self, walk: Walk, tensor: tf.Tensor) -> None:
+    def __init__(self, walk: Relevances, tensor: tf.Tensor) -> None:
         self._walk = walk
         self._tensor = tensor
 
@@ -188,7 +186,7 @@ def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule, is_nonnegative: b
 
 
 def share_with_constant(
-    walk: Walk,
+    walk: Relevances,
     rule: Rule,
     source: tf.Tensor,
     varying: tf.Tensor,
@@ -220,7 +218,7 @@ _BOUNDED = ("Minimum", "Maximum", "ClipByValue")
 class Products:
     """Determines which factors of a product take relevance, and distributes it."""
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: Relevances) -> None:
         self._walk = walk
         self._gates = ("Sigmoid",) * (walk.composite.products == "signal")
         self._gates += ("Softmax",) * (walk.composite.softmax == "constant")
@@ -343,7 +341,7 @@ Leaves = list[tuple[tf.Tensor, tf.Tensor]]  # a tensor of the graph and the copy
 class Sums:
     """Distributes relevance among all inputs of a sum of linear operations."""
 
-    def __init__(self, walk: Walk, products: Products) -> None:
+    def __init__(self, walk: Relevances, products: Products) -> None:
         self._walk = walk
         self._products = products
         self._composite = walk.composite

@@ -352,7 +352,12 @@ def path_means(
     scores : np.ndarray
         ``(2, N)`` float64: the target scores at the end and at the start.
     """
-    _check_errors(quadrature, tolerance, map_error)
+    rules = ("trapezoid", "uniform") if map_error else ("trapezoid",)
+    if not 0 < map_error + tolerance < 1 or (map_error and tolerance) or quadrature not in rules:
+        raise BadInput(
+            f"tolerance={tolerance:g} and map_error={map_error:g} with quadrature='{quadrature}'; one of the two lies "
+            "between 0 and 1, and needs quadrature='trapezoid', or 'uniform' with a map_error"
+        )
     of_ends, scores = _at_ends(queries, difference, on_path)
     inner, means = np.zeros(difference.shape), np.zeros(difference.shape)  # inner: a sum of gradients
     unfinished, before = np.arange(len(queries)), 0
@@ -368,20 +373,15 @@ def path_means(
         if before:
             expected = scores[0, unfinished] - scores[1, unfinished]
             maps, mapped, change = (difference[unfinished] * one for one in (integral, new, new - old))
-            unfinished = unfinished[~_is_close(maps, mapped, change, expected, tolerance, map_error)]
+            allowed = map_error * _sums(np.abs(mapped)) if map_error else tolerance * np.abs(expected)
+            suffices = np.abs(_sums(maps) - expected) <= allowed
+            if map_error:
+                suffices &= _sums(np.abs(change)) <= allowed
+            unfinished = unfinished[~suffices]
         if not len(unfinished):
             break
         before = count
     return means, scores
-
-
-def _check_errors(quadrature: str, tolerance: float, map_error: float) -> None:
-    rules = ("trapezoid", "uniform") if map_error else ("trapezoid",)
-    if not 0 < map_error + tolerance < 1 or (map_error and tolerance) or quadrature not in rules:
-        raise BadInput(
-            f"tolerance={tolerance:g} and map_error={map_error:g} with quadrature='{quadrature}'; one of the two lies "
-            "between 0 and 1, and needs quadrature='trapezoid', or 'uniform' with a map_error"
-        )
 
 
 def _at_ends(
@@ -408,17 +408,6 @@ def _add_gradients(
         [rows] * len(places), lambda number, some: on_path(places[number], some)
     ):
         total[some] += gradients
-
-
-def _is_close(
-    maps: np.ndarray, new: np.ndarray, change: np.ndarray, expected: np.ndarray, tolerance: float, map_error: float
-) -> np.ndarray:
-    """Return which maps of a level suffice, ``(N,)``: their sum is as ``expected``, and their change small."""
-    missed = np.abs(_sums(maps) - expected)
-    if not map_error:
-        return np.asarray(missed <= tolerance * np.abs(expected))
-    allowed = map_error * _sums(np.abs(new))
-    return np.asarray((missed <= allowed) & (_sums(np.abs(change)) <= allowed))
 
 
 def _sums(maps: np.ndarray) -> np.ndarray:
@@ -701,7 +690,7 @@ def xrai(queries: ModelQueries, *, points: int = 51, quadrature: str = "trapezoi
     """
     if queries.inputs.ndim != 4:
         raise BadInput(f"xrai needs images; these inputs have the shape {queries.inputs.shape[1:]}")
-    _scikit_image()  # before the passes
+    scikit_image("xrai needs")  # before the passes
     maps = np.empty(queries.inputs.shape[:-1])
     attributions = np.zeros(queries.inputs.shape)
     rule = path_rule(points, quadrature)
@@ -712,19 +701,20 @@ def xrai(queries: ModelQueries, *, points: int = 51, quadrature: str = "trapezoi
     return maps
 
 
-def _scikit_image() -> tuple[Any, Any, Any]:
-    """Return modules of scikit-image; raise ``BadInput`` where it is not installed."""
+def scikit_image(needed_by: str) -> Any:
+    """Return scikit-image's module of segmentation; raise ``BadInput`` where it is not installed."""
     try:
-        import skimage.morphology as morphology
-        from skimage import segmentation, transform
+        from skimage import segmentation
     except ImportError as error:
-        raise BadInput(f"xrai needs scikit-image: {installation('superpixels')}") from error
-    return morphology, segmentation, transform
+        raise BadInput(f"{needed_by} scikit-image: {installation('superpixels')}") from error
+    return segmentation
 
 
 def _regions(image: np.ndarray) -> list[np.ndarray]:
     """Return overlapping regions ``(H, W)`` bool of an image ``(H, W, C)``."""
-    morphology, segmentation, transform = _scikit_image()
+    import skimage.morphology as morphology
+    from skimage import transform
+
     low, high = float(image.min()), float(image.max())
     scaled = 2 * (image - low) / (high - low or 1.0) - 1
     # The scales are made for this size.
@@ -733,7 +723,7 @@ def _regions(image: np.ndarray) -> list[np.ndarray]:
     )
     regions = []
     for scale in _SCALES:
-        labels = segmentation.felzenszwalb(large, scale=scale, sigma=0.8, min_size=150)
+        labels = scikit_image("xrai needs").felzenszwalb(large, scale=scale, sigma=0.8, min_size=150)
         labels = transform.resize(
             labels, image.shape[:2], order=0, mode="constant", preserve_range=True, anti_aliasing=False
         )

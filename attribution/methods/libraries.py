@@ -13,7 +13,7 @@ import functools
 import inspect
 import pathlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -114,8 +114,13 @@ def read_libraries(folder: pathlib.Path) -> Mapping[str, Library]:
     return MappingProxyType({path.stem: _read(path) for path in sorted(folder.glob("*.toml"))})
 
 
+def read_toml(path: pathlib.Path) -> dict[str, Any]:
+    """Return the content of a TOML file of this project."""
+    return tomllib.loads(path.read_text("utf-8"))
+
+
 def _read(path: pathlib.Path) -> Library:
-    content = tomllib.loads(path.read_text("utf-8"))
+    content = read_toml(path)
     common, presets = content.pop("each", {}), {}
     for name, own in content.pop("method").items():
         entry = {"of": name, **common, **own}
@@ -143,30 +148,22 @@ def found_preset(name: str, known: Mapping[str, Library]) -> tuple[Library, Pres
         If there is no such library, the library has no such preset, or it could not be run or is not reproduced.
     """
     method, _, library_name = name.partition(MARK)
-    having = [f"{method}{MARK}{one.name}" for one in known.values() if _can(one, method)]
+    having = [
+        f"{method}{MARK}{one.name}" for one in known.values() if method in one.presets and one.presets[method].is_usable
+    ]
     if library_name not in known:
         hint = f"'{method}' exists as {listed(having)}" if having else f"the libraries are {listed(known)}"
         raise BadInput(f"no library '{library_name}'; {hint}")
     library = known[library_name]
     preset = library.presets.get(method)
     if preset is None:
-        raise BadInput(
-            f"{library.title} {library.version} has no '{method}'; {_what_there_is(library, method, having)}"
-        )
+        usable = [name for name, one in library.presets.items() if one.is_usable]
+        hint = f"the libraries with '{method}' are {listed(having)}" if having else f"it has {listed(usable)}"
+        raise BadInput(f"{library.title} {library.version} has no '{method}'; {hint}")
     if not preset.is_usable:
         why = "could not be run" if preset.status == ABSENT else f"computes a '{method}' that is not reproduced here"
         raise BadInput(f"'{name}' is not defined: {library.title} {library.version} {why}. {preset.evidence}")
     return library, preset
-
-
-def _what_there_is(library: Library, method: str, having: Sequence[str]) -> str:
-    if having:
-        return f"the libraries with '{method}' are {listed(having)}"
-    return f"it has {listed(one for one in library.presets if _can(library, one))}"
-
-
-def _can(library: Library, method: str) -> bool:
-    return method in library.presets and library.presets[method].is_usable
 
 
 def _variant(name: str, base: Method, library: Library, preset: Preset) -> Method:

@@ -150,26 +150,21 @@ _BASELINE = "(choose another by baseline=0.5)"
 _STEPS = "the path has too few steps (choose more by steps=N)"
 _POINTS = "the path has too few points (choose more by points=N)"
 _SAMPLES = "the mean has too few samples (choose more by samples=N)"
-BY_POINTS = SumLaw(_PATH, _score_difference, f"{_POINTS}, {_JUMP} {_BASELINE}")
-BY_STEPS = SumLaw(_PATH, _score_difference, f"{_STEPS}, {_JUMP} {_BASELINE}")
-BY_SAMPLES = SumLaw("f(x) - mean f(references)", _expected_difference, _SAMPLES)
-BY_CHORDS = SumLaw(
-    _PATH,
-    _logit_difference,
-    "large contributions cancel, as where a product has huge values at the baseline; choose another baseline",
-)
-BY_CONSTRUCTION = SumLaw(_PATH, _score_difference, "float32 scores cancel")
-BY_BLUR = SumLaw("f(x) - f(blurred x)", _blur_difference, f"{_STEPS}, {_JUMP}")
-EXCITATION = SumLaw("1", _one, "steps end where a unit has no positive input")
-
-
-def relevance_law(cause: str) -> SumLaw:
-    """Return the law of LRP, conservation: the sum is the target's logit."""
-    return SumLaw("the logit", _logit, cause)
-
-
+LAWS = {  # the cause of "logit" differs between methods, as registry.toml says
+    "points": SumLaw(_PATH, _score_difference, f"{_POINTS}, {_JUMP} {_BASELINE}"),
+    "steps": SumLaw(_PATH, _score_difference, f"{_STEPS}, {_JUMP} {_BASELINE}"),
+    "samples": SumLaw("f(x) - mean f(references)", _expected_difference, _SAMPLES),
+    "chords": SumLaw(
+        _PATH,
+        _logit_difference,
+        "large contributions cancel, as where a product has huge values at the baseline; choose another baseline",
+    ),
+    "construction": SumLaw(_PATH, _score_difference, "float32 scores cancel"),
+    "blur": SumLaw("f(x) - f(blurred x)", _blur_difference, f"{_STEPS}, {_JUMP}"),
+    "logit": SumLaw("the logit", _logit, ""),
+    "one": SumLaw("1", _one, "steps end where a unit has no positive input"),
+}
 DETERMINISTIC = "None: same input, same map."
-SEED_PER_INPUT = "from the run's seed and each input's key"
 ARRAYS = ("baseline", "references")  # parameters that may be arrays
 # Names of captum to those of ``explain``, and of methods that have them.
 _HERE = {"target": "targets", "internal_batch_size": "batch_size", "return_convergence_delta": "return_residuals"}

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from attribution.errors import BadInput, installation, listed
+from attribution.errors import BadInput, listed
 from attribution.methods import resizing
-from attribution.methods.gradients import start_of
+from attribution.methods.gradients import scikit_image, start_of
 from attribution.methods.queries import ModelQueries
 from attribution.model import batching
 from attribution.savedmodel.inputs import as_array
@@ -131,15 +131,11 @@ def _drawn_masks(
 
     if len(spatial) > 1 or 2**cells * -(-spatial[0] // cells) > 4 * masks:  # then few are drawn repeatedly
         return functools.lru_cache(1)(drawn), np.ones(masks, np.float32)  # a pass needs its masks twice
-    distinct, counts = _distinct(drawn(0, masks - 1))
-    return lambda first, last: distinct[first : last + 1], counts
-
-
-def _distinct(masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct masks of ``(M, ...)`` in the order of their first, and how many there are of each."""
-    _, first, counts = np.unique(masks, axis=0, return_index=True, return_counts=True)
-    order = np.argsort(first)
-    return masks[first[order]], counts[order].astype(np.float32)
+    every = drawn(0, masks - 1)
+    _, first_of, counts = np.unique(every, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first_of)
+    distinct = every[first_of[order]]
+    return lambda first, last: distinct[first : last + 1], counts[order].astype(np.float32)
 
 
 def _checked_cells(masks: int, cells: Any, probability: float, divide_by: str, stretch: str) -> int:
@@ -300,16 +296,10 @@ def _on_positions(
 
 def _occlusion_of_groups(coalitions: _Coalitions) -> np.ndarray:
     """Return the maps of ``occlusion`` by one pass for each group."""
-    counts, labels, queries = coalitions.counts, coalitions.labels, coalitions.queries
-
-    def without(number: int, rows: np.ndarray) -> np.ndarray:
-        return coalitions.keeping(rows, np.tile(np.arange(counts.max()) != number, (len(rows), 1)))
-
-    maps = np.zeros(labels.shape)
-    grid = [np.flatnonzero(counts > number) for number in range(counts.max(initial=0))]
-    for number, rows, scores in queries.variant_scores(grid, without):
-        drop = (queries.target_scores[rows] - scores).reshape(-1, *(1,) * (labels.ndim - 1))
-        maps[rows] += np.where(labels[rows] == number, drop, 0)
+    maps = np.empty(coalitions.labels.shape)
+    scores = coalitions.scores_of([~np.eye(count, dtype=bool) for count in coalitions.counts])
+    for row, target_score in enumerate(coalitions.queries.target_scores):
+        maps[row] = (target_score - scores[row])[coalitions.labels[row]]
     return maps
 
 
@@ -474,8 +464,21 @@ def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
     spatial = positions(inputs.shape)
     if groups is None:
         groups = default_groups(inputs.shape)
+    if isinstance(groups, str) and groups == "features":
+        return np.arange(math.prod(spatial)).reshape(1, *spatial)
+    if isinstance(groups, str) and groups == "patches":
+        labels = np.empty((1, *spatial), np.int64)
+        for number, window in enumerate(occlusion_windows(spatial)):
+            labels[0][window] = number
+        return labels
     if isinstance(groups, str):
-        return _labels_named(groups, inputs)
+        if groups not in _SEGMENTS or inputs.ndim != 4:
+            raise BadInput(
+                f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' or 'quickshift' (of "
+                "images), or an array of whole numbers"
+            )
+        found = [_SEGMENTS[groups](image) for image in inputs]
+        return np.stack(found) if found else np.zeros(inputs.shape[:-1], np.int64)
     array = as_array(groups, "groups")
     array = array if array.ndim > len(spatial) else array[np.newaxis]
     if not np.issubdtype(array.dtype, np.integer) or array.shape not in ((len(inputs), *spatial), (1, *spatial)):
@@ -506,57 +509,19 @@ def default_groups(shape: tuple[int, ...]) -> str:
     return "features" if len(shape) <= 2 or is_short else "patches"
 
 
-def _labels_named(groups: str, inputs: np.ndarray) -> np.ndarray:
-    if groups in _LABELS:
-        return _LABELS[groups](positions(inputs.shape))[np.newaxis]
-    if groups in _SEGMENTS and inputs.ndim == 4:
-        return _SEGMENTS[groups](inputs)
-    raise BadInput(
-        f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' or 'quickshift' (of images), or an "
-        "array of whole numbers"
-    )
+def superpixels(image: np.ndarray) -> np.ndarray:
+    """Return about 50 SLIC segments of an image, (H, W, C) to (H, W) int64 from 1; needs scikit-image."""
+    low, high = float(image.min()), float(image.max())
+    scaled = (image - low) / (high - low or 1.0)
+    slic = scikit_image("superpixels need").slic
+    return np.asarray(slic(scaled, n_segments=_SUPERPIXELS, channel_axis=-1, convert2lab=image.shape[-1] == 3))
 
 
-def _patches(spatial: tuple[int, ...]) -> np.ndarray:
-    labels = np.empty(spatial, np.int64)
-    for number, window in enumerate(occlusion_windows(spatial)):
-        labels[window] = number
-    return labels
-
-
-_LABELS = {"features": lambda spatial: np.arange(math.prod(spatial)).reshape(spatial), "patches": _patches}
-
-
-def superpixels(images: np.ndarray) -> np.ndarray:
-    """Return about 50 SLIC segments of each image, (N, H, W, C) to (N, H, W) int64 from 1.
-
-    Raises
-    ------
-    BadInput
-        If scikit-image is not installed.
-    """
-    slic, found = _segmentation().slic, []
-    for image in images:
-        low, high = float(image.min()), float(image.max())
-        scaled = (image - low) / (high - low or 1.0)
-        found.append(slic(scaled, n_segments=_SUPERPIXELS, channel_axis=-1, convert2lab=image.shape[-1] == 3))
-    return np.stack(found) if found else np.zeros(images.shape[:-1], np.int64)
-
-
-def _quick_shift(images: np.ndarray) -> np.ndarray:
-    """Return the segments of images ``(N, H, W, 3)`` by quick shift as lime calls it, from 0."""
-    if images.shape[-1] != 3:
-        raise BadInput(f"groups='quickshift' needs images with three channels, not {images.shape[-1]}")
-    found = [_segmentation().quickshift(image, kernel_size=4, max_dist=200, ratio=0.2) for image in images]
-    return np.stack(found) if found else np.zeros(images.shape[:-1], np.int64)
-
-
-def _segmentation() -> Any:
-    try:
-        from skimage import segmentation
-    except ImportError as error:
-        raise BadInput(f"superpixels need scikit-image: {installation('superpixels')}") from error
-    return segmentation
+def _quick_shift(image: np.ndarray) -> np.ndarray:
+    """Return the segments of an image ``(H, W, 3)`` by quick shift as lime calls it, from 0."""
+    if image.shape[-1] != 3:
+        raise BadInput(f"groups='quickshift' needs images with three channels, not {image.shape[-1]}")
+    return np.asarray(scikit_image("superpixels need").quickshift(image, kernel_size=4, max_dist=200, ratio=0.2))
 
 
 _SEGMENTS = {"superpixels": superpixels, "quickshift": _quick_shift}
@@ -771,7 +736,8 @@ def lime(
     _check_samples("lime", samples, least=1)
     if not 1e-3 <= width <= 1e6 or not ridge >= 0:
         raise BadInput(f"lime needs width from 0.001 to 1e6 and ridge >= 0, not {width} and {ridge}")
-    _check_strongest(strongest)
+    if strongest is not None and not (_is_whole(strongest) and strongest >= 1):
+        raise BadInput(f"lime needs a whole number of strongest groups from 1, or None, not {strongest!r}")
     coalitions = coalitions_of(queries, groups, baseline)
     kept = [
         queries.generator(row, "lime").random((samples or _enough_samples(count), count)) < 0.5
@@ -792,11 +758,6 @@ def lime(
         values.append(np.zeros(masks.shape[1]))
         values[-1][chosen] = _ridge(masks[:, chosen], targets, weights, ridge)
     return coalitions.maps(values)
-
-
-def _check_strongest(strongest: Any) -> None:
-    if strongest is not None and not (_is_whole(strongest) and strongest >= 1):
-        raise BadInput(f"lime needs a whole number of strongest groups from 1, or None, not {strongest!r}")
 
 
 @_one_thread()

@@ -29,7 +29,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.lrp.composite import Composite
 from attribution.model import batching
-from attribution.model.protocols import NodeRules, Rules
+from attribution.model.batching import NodeRules, Rules
 from attribution.savedmodel.inputs import as_array, converts
 
 Variant = Callable[[int, np.ndarray], np.ndarray]
@@ -95,7 +95,7 @@ class ModelQueries:
 
     Parameters
     ----------
-    model : attribution.model.protocols.ScoredModel
+    model : attribution.model.model.Model
         The model.
     feed
         Input name to array ``(N, ...)``, or to a single number.
@@ -239,17 +239,14 @@ class ModelQueries:
 
     def of_logits(self) -> ModelQueries:
         """Return queries of the same inputs and targets whose scores are logits, whatever the model explains."""
-        if self.model.score == "logits":
-            return self
-        return self._once("logits", self._of_logits)
 
-    def _of_logits(self) -> ModelQueries:
-        queries = copy.copy(self)
-        queries.model = self.model.at(score="logits")
-        queries._targets = self.targets
-        queries._expected = RequiredQueries()
-        queries._memory = {}
-        return queries
+        def of_logits() -> ModelQueries:
+            queries = copy.copy(self)
+            queries.model, queries._targets = self.model.at(score="logits"), self.targets
+            queries._expected, queries._memory = RequiredQueries(), {}
+            return queries
+
+        return self if self.model.score == "logits" else self._once("logits", of_logits)
 
     @property
     def keras_model(self) -> Any:
@@ -257,15 +254,13 @@ class ModelQueries:
 
         Raises ``BadInput`` if there is none; see ``attribution.load_model``.
         """
-        model = self.model
-        if getattr(model, "live", None) is None and getattr(model, "live_source", None) is not None:
-            model.live_source(model)
-        if getattr(model, "live", None) is None:  # a served model has neither
+        network = self.model.live_network() if hasattr(self.model, "live_network") else None  # not of a served model
+        if network is None:
             raise BadInput(
                 "this method needs the live Keras network behind the SavedModel; load the network itself, or its "
                 ".keras file, instead of the SavedModel"
             )
-        return model.live
+        return network
 
     def generator(self, row: int, purpose: str) -> np.random.Generator:
         """Return a random generator that depends only on the run's seed, the input's key and the purpose."""
@@ -396,7 +391,7 @@ class ModelQueries:
         if not hasattr(self.model, "at"):
             raise BadInput(f"{self.model.path} does not compute from a layer on; explain the file itself")
         node = self.model.layer(layer, self._explained)
-        rest = self.model.at(self._explained, layer=layer)
+        rest = self.model.at(self._explained, layer=node)
         channels_first = self.model.layout(node, self._explained).channels_first and not rest.channels_first
         feed = rest.feed_of(self._feed, self._batch_size)
         queries = ModelQueries(rest, feed, rest.input, self.targets, self._batch_size, self.seed, self.keys)
@@ -498,13 +493,6 @@ class ModelQueries:
         result: Result = self._memory[key]
         return result
 
-    def _pairs(self, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
-        """Return the number of the variant and the row of the input of each pair."""
-        if isinstance(grid, int):
-            grid = [np.arange(len(self))] * grid
-        numbers = np.repeat(np.arange(len(grid)), [len(rows) for rows in grid])
-        return numbers, np.concatenate([np.asarray(rows, np.int64) for rows in [(), *grid]])
-
     def _stream(
         self, grid: Grid, variant: Variant, run: Callable[[Mapping[str, np.ndarray], np.ndarray], tuple[Any, ...]]
     ) -> Iterator[tuple[Any, ...]]:
@@ -521,7 +509,10 @@ class ModelQueries:
         self, grid: Grid, variant: PairVariant, run: Callable[[Mapping[str, np.ndarray], np.ndarray], tuple[Any, ...]]
     ) -> Iterator[tuple[Any, ...]]:
         """Fill passes with (variant, input) pairs, variant by variant, and yield them with their results."""
-        numbers, inputs = self._pairs(grid)
+        if isinstance(grid, int):
+            grid = [np.arange(len(self))] * grid
+        numbers = np.repeat(np.arange(len(grid)), [len(rows) for rows in grid])
+        inputs = np.concatenate([np.asarray(rows, np.int64) for rows in [(), *grid]])
         targets = self.targets
         for pairs, real in self.model.chunks(len(numbers), self._batch_size):
             rows = inputs[pairs]
@@ -529,7 +520,7 @@ class ModelQueries:
             variants = _joined([changed, *[changed[-1:]] * (len(pairs) - real)])
             variants = variants.astype(self._feed[self._explained].dtype, copy=False)
             feed = {
-                name: variants if name == self._explained else _rows_of(array, rows)
+                name: variants if name == self._explained else array[rows] if array.ndim else array
                 for name, array in self._feed.items()
             }
             try:
@@ -551,20 +542,21 @@ class ModelQueries:
         """Run one backward pass for the current query and for those declared in advance."""
         if not any(map(self.model.has_own_pass, layers)):
             of_input = of_input or (self._expected.input_gradient and "input" not in self._memory)
-            layers = tuple(dict.fromkeys([*layers, *self._expected_layers()]))
+            known = [self.model.layer(name, self._explained) for name in sorted(self._expected.layers, key=str)]
+            can_share = [
+                one for one in known if ("layer", one) not in self._memory and not self.model.has_own_pass(one)
+            ]
+            layers = tuple(dict.fromkeys([*layers, *can_share]))
         gradient, scores, values, gradients = self._backward(layers, of_input, None)
         if of_input:
             self._memory["input"], self._memory["scores with the gradient"] = gradient, scores
         for layer in layers:
-            layout = self._layout(layer)
-            self._memory["layer", layer] = read_only(layout(values[layer])), read_only(layout(gradients[layer]))
+            both = values[layer], gradients[layer]
+            if hasattr(self.model, "layout"):  # a server's have their channels last already
+                both = tuple(map(self.model.layout(layer, self._explained).read, both))
+            self._memory["layer", layer] = tuple(map(read_only, both))
         if self._known_targets() is None:  # the pass has predicted the classes that it explained
             self._memory["targets"] = scores.argmax(axis=1).astype(np.int32)
-
-    def _expected_layers(self) -> list[str]:
-        """Return the layers declared in advance that are not cached and can share a pass."""
-        layers = [self.model.layer(name, self._explained) for name in sorted(self._expected.layers, key=str)]
-        return [one for one in layers if ("layer", one) not in self._memory and not self.model.has_own_pass(one)]
 
     def _backward(
         self, layers: tuple[str, ...], of_input: bool, node_rules: NodeRules | None
@@ -590,13 +582,6 @@ class ModelQueries:
             size = graph.shape(layer)[0]
         return _joined([batching.real_rows(array, fed, real, f"layer '{layer}'", size) for array, fed, real in parts])
 
-    def _layout(self, layer: str) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the function that brings a layer's values into channels-last layout; a server's are already."""
-        if hasattr(self.model, "layout"):
-            read: Callable[[np.ndarray], np.ndarray] = self.model.layout(layer, self._explained).read
-            return read
-        return lambda values: values
-
     def _node_rules(self, rules: Rules | None) -> NodeRules | None:
         if rules is None:
             return None
@@ -614,10 +599,6 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 def _precise(array: np.ndarray) -> np.ndarray:
     """Return half precision as float32, in which methods compute; other types unchanged."""
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
-
-
-def _rows_of(array: np.ndarray, rows: np.ndarray) -> Any:
-    return array[rows] if array.ndim else array  # a single number is the same for all rows
 
 
 def _joined(parts: list[Any]) -> np.ndarray:

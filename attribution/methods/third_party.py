@@ -5,7 +5,8 @@ docs/libraries.md describes both, and tests compare them. Neither library can ex
 here needs the live Keras network behind it. A live network or a ``.keras`` file that was loaded has it. For the
 SavedModels of this installation, ``saved_models/live_networks.json`` names the function that builds it.
 
-Every function takes the queries of a batch of inputs and returns maps without the channel axis.
+Every function takes the queries of a batch of inputs and returns maps without the channel axis. ``LIBRARY_METHOD`` is
+the method ``LIBRARY.METHOD`` of ``registry.toml``; its card has the definition of the preset.
 """
 
 from __future__ import annotations
@@ -18,10 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.methods.libraries import MARK, libraries
-from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
 from attribution.methods.queries import ModelQueries
-from attribution.model.protocols import ScoredModel
 from attribution.plugins import imported
 from attribution.reading import read_json
 
@@ -33,19 +31,19 @@ _MODELS, _NETWORKS = "saved_models", "live_networks.json"
 _TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
 
 
-def attach_bundled(model: Model) -> None:
-    """Attach the live network of a SavedModel of this installation; others name no code that would be run for them."""
+def bundled(model: Model) -> Any:
+    """Return the live network of a SavedModel of this installation; others name no code that would be run for them."""
     path = model.path.resolve()
     parts = path.relative_to(_ROOT).parts if path.is_relative_to(_ROOT) else ()
     if _MODELS not in parts[:2]:
-        return
+        return None
     above = parts[: parts.index(_MODELS) + 1]
     names = read_json(_ROOT.joinpath(*above, _NETWORKS))
-    if name := names.get(parts[len(above)]):
-        attach(model, imported(name, "network")(model))
+    name = names.get(parts[len(above)])
+    return matching(model, imported(name, "network")(model)) if name else None
 
 
-def offer(model: ScoredModel, build: Callable[[Any], Any]) -> None:
+def offer(model: Model, build: Callable[[Any], Any]) -> None:
     """Set the function that returns a model's live Keras network; it is called when a method needs the network.
 
     Parameters
@@ -56,7 +54,8 @@ def offer(model: ScoredModel, build: Callable[[Any], Any]) -> None:
         Takes a loaded SavedModel, this one or one with other weights, and returns a ``keras.Model`` that has its
         weights (``with_weights``) and its scores.
     """
-    model.live_source = lambda wanted: attach(wanted, build(wanted))
+    if hasattr(model, "source"):  # a served model has none
+        model.source.live_network = lambda wanted: matching(wanted, build(wanted))
 
 
 def with_weights(network: Any, model: Model) -> Any:
@@ -79,8 +78,8 @@ def with_weights(network: Any, model: Model) -> Any:
     raise BadInput(f"'{model.path}' was not exported from this network: its variables have shapes {shapes}")
 
 
-def attach(model: ScoredModel, network: Any) -> None:
-    """Make a Keras network the live network of a SavedModel, if both compute the same scores of random inputs.
+def matching(model: Model, network: Any) -> Any:
+    """Return a Keras network as the libraries need it, if it computes a SavedModel's scores of random inputs.
 
     Parameters
     ----------
@@ -116,7 +115,7 @@ def attach(model: ScoredModel, network: Any) -> None:
     network = keras.Model(inputs, network.outputs[0])  # tf-explain needs attributes that a Sequential lacks
     # The libraries take a layer's first call for that of the network; a file's layers may have others.
     is_called_again = any(len(layer._inbound_nodes) > 1 for layer in network.layers)
-    model.live = _copied(network) if is_called_again else network
+    return _copied(network) if is_called_again else network
 
 
 def _copied(network: Any) -> Any:
@@ -130,17 +129,17 @@ def _copied(network: Any) -> Any:
     return copied
 
 
-def _tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:
+def tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Saliency: |gradient|, largest channel, each map scaled to [0, 1]."""
     return _saliency(queries)
 
 
-def _tf_keras_vis_smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
+def tf_keras_vis_smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
     """tf-keras-vis's Saliency with noise: as its gradient, of the mean over noisy copies."""
     return _saliency(queries, smooth_samples=samples, smooth_noise=noise)
 
 
-def _tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
+def tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
     from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
 
@@ -151,42 +150,42 @@ def _tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
     return _saliency(queries, modifier=GuidedBackpropagation())
 
 
-def _tf_keras_vis_grad_cam(queries: ModelQueries) -> np.ndarray:
+def tf_keras_vis_grad_cam(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Gradcam: linear upsampling with aligned corners, each map scaled to [0, 1]."""
     from tf_keras_vis.gradcam import Gradcam
 
     return _cam(queries, Gradcam)
 
 
-def _tf_keras_vis_grad_cam_plus_plus(queries: ModelQueries) -> np.ndarray:
+def tf_keras_vis_grad_cam_plus_plus(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's GradcamPlusPlus: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.gradcam_plus_plus import GradcamPlusPlus
 
     return _cam(queries, GradcamPlusPlus)
 
 
-def _tf_keras_vis_score_cam(queries: ModelQueries) -> np.ndarray:
+def tf_keras_vis_score_cam(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Scorecam: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.scorecam import Scorecam
 
     return _cam(queries, Scorecam)
 
 
-def _tf_explain_gradient(queries: ModelQueries) -> np.ndarray:
+def tf_explain_gradient(queries: ModelQueries) -> np.ndarray:
     """tf-explain's VanillaGradients: |gradient|, summed over channels."""
     from tf_explain.core.vanilla_gradients import VanillaGradients
 
     return _by_class(queries, lambda x, target, network, _: VanillaGradients.compute_gradients(x, network, target))
 
 
-def _tf_explain_gradient_x_input(queries: ModelQueries) -> np.ndarray:
+def tf_explain_gradient_x_input(queries: ModelQueries) -> np.ndarray:
     """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
     from tf_explain.core.gradients_inputs import GradientsInputs
 
     return _by_class(queries, lambda x, target, network, _: GradientsInputs.compute_gradients(x, network, target))
 
 
-def _tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) -> np.ndarray:
+def tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) -> np.ndarray:
     """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
     from tf_explain.core.integrated_gradients import IntegratedGradients
 
@@ -197,7 +196,7 @@ def _tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10)
     return _by_class(queries, run)
 
 
-def _tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
+def tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
     """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
     from tf_explain.core.smoothgrad import SmoothGrad
 
@@ -212,7 +211,7 @@ def _tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: fl
     return _by_class(queries, run)
 
 
-def _tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
+def tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
     """tf-explain's GradCAM: gradients guided by activation and sign before they are averaged, no final ReLU.
 
     ``layer`` is a Keras layer's name; by default the last with a spatial output, which the library itself cannot
@@ -231,7 +230,7 @@ def _tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> 
     return _by_class(queries, run, needs_images=True)
 
 
-def _tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> np.ndarray:
+def tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> np.ndarray:
     """tf-explain's OcclusionSensitivity: 1 - score under a patch of the value 127.5, whatever the input's range."""
     from tf_explain.core.occlusion_sensitivity import OcclusionSensitivity
 
@@ -348,51 +347,3 @@ def _by_network(queries: ModelQueries, run: Callable[[Any, np.ndarray], Any]) ->
     finally:
         if shown:
             keras.config.enable_interactive_logging()
-
-
-def _library_method(
-    function: Callable[..., Any], family: str, title: str, cost: str, randomness: str = DETERMINISTIC
-) -> Method:
-    """Return a method of another library; its preset says what it computes (``attribution.methods.libraries``)."""
-    name = "tf_explain" if function.__name__.startswith("_tf_explain_") else "tf_keras_vis"
-    library, method = libraries()[name], function.__name__.removeprefix(f"_{name}_")
-    images = " Images." if method in ("grad_cam", "occlusion") and name == "tf_explain" else ""
-    preset = library.presets[method]
-    return Method(
-        f"{name}.{method}",
-        f"{title} ({library.title})",
-        function,
-        MethodCard(
-            f"{library.title}, version {library.version.rpartition('.')[0]}; `{method}{MARK}{name}` computes the same",
-            f"The live Keras network behind the SavedModel.{images}",
-            cost,
-            randomness,
-            f"{preset.definition} {preset.differs}".strip(),
-        ),
-        library.package,
-        is_random=randomness is not DETERMINISTIC,
-        family=family,
-        needs_positions=True,
-    )
-
-
-_BOTH_PASSES = "1 forward and 1 backward pass"
-LIBRARY_METHODS = (
-    _library_method(_tf_keras_vis_gradient, "gradient", "Saliency", "1 gradient"),
-    _library_method(
-        _tf_keras_vis_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample",
-        "Gaussian noise, from a seed per batch of inputs.",
-    ),
-    _library_method(_tf_keras_vis_guided_backprop, "changed ReLU", "Guided Backprop", "1 gradient"),
-    _library_method(_tf_keras_vis_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES),
-    _library_method(_tf_keras_vis_grad_cam_plus_plus, "class activation", "Grad-CAM++", _BOTH_PASSES),
-    _library_method(_tf_keras_vis_score_cam, "class activation", "Score-CAM", "1 forward pass per channel"),
-    _library_method(_tf_explain_gradient, "gradient", "Vanilla Gradient", "1 gradient"),
-    _library_method(_tf_explain_gradient_x_input, "path", "Gradient x Input", "1 gradient"),
-    _library_method(_tf_explain_integrated_gradients, "path", "Integrated Gradients", "1 gradient per point"),
-    _library_method(
-        _tf_explain_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample", f"Gaussian noise, {SEED_PER_INPUT}."
-    ),
-    _library_method(_tf_explain_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES),
-    _library_method(_tf_explain_occlusion, "masks", "Occlusion", "1 forward pass per patch"),
-)  # fmt: skip

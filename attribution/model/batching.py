@@ -1,16 +1,38 @@
-"""Rows cut into passes of equal size, random numbers per input, and means over samples that are not stored."""
+"""Passes: rows cut into those of equal size and what they return, random numbers per input, means over samples."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attribution.errors import BadInput
 from attribution.savedmodel.inputs import as_array
+
+NodeRules = Mapping[str, str]  # node of the graph -> name of the registered gradient that replaces the true one
+Rules = Callable[[Any, str, str], NodeRules]  # from (graph, input node, score node)
+
+
+class Backward(NamedTuple):
+    """Results of a backward pass over R rows.
+
+    Attributes
+    ----------
+    scores
+        ``(R, classes)`` float32.
+    input_gradient
+        Of the input's shape; ``None`` unless requested.
+    values, gradients
+        Layer name to array ``(R, ...)`` of the layer's shape.
+    """
+
+    scores: np.ndarray
+    input_gradient: np.ndarray | None
+    values: Mapping[str, np.ndarray]
+    gradients: Mapping[str, np.ndarray]
 
 
 class FoldedBatch(BadInput):

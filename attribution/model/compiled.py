@@ -13,8 +13,8 @@ import collections
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +32,7 @@ from attribution.savedmodel.scores import OUTPUT, PROBABILITIES
 
 # Most functions that one graph caches. One is compiled for each set of layers, gradients and parameters of a rule.
 KEPT = 24
+Result = TypeVar("Result")
 _TARGETS = tf.TensorSpec((None,), tf.int32)
 _HALF = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
 _SINGLE = tf.float32.as_datatype_enum
@@ -51,7 +52,7 @@ def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
         if key not in functions:
             view, function, *before = build(self, *arguments)
             signature = [*before, *self._inputs.values()]
-            function = tf.function(function, signature, jit_compile=self.jit_compile, autograph=False)
+            function = tf.function(function, signature, autograph=False)
             functions[key] = view.traced((key, self._interface), function) if self._shared else function
             if len(functions) > KEPT:
                 functions.popitem(last=False)
@@ -70,8 +71,6 @@ class CompiledGraph:
         The graph.
     score
         ``"logits"``, ``"probabilities"`` or ``"output"``: what the functions return and differentiate.
-    jit_compile
-        Compile with XLA.
     shared
         Share what is compiled with other networks of an equal graph.
 
@@ -81,8 +80,8 @@ class CompiledGraph:
         The live network that computes the same, once a method needed it.
     """
 
-    def __init__(self, frozen: FrozenGraph, score: str, jit_compile: bool, shared: bool = True) -> None:
-        self.frozen, self.score, self.jit_compile = frozen, score, jit_compile
+    def __init__(self, frozen: FrozenGraph, score: str, shared: bool = True) -> None:
+        self.frozen, self.score = frozen, score
         self.graph, self.logits = frozen.graph, frozen.logits
         self.live: Any = None
         self._loaded = frozen.loaded
@@ -96,34 +95,34 @@ class CompiledGraph:
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
         self._functions: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-        self._others: dict[Hashable, CompiledGraph] = {}
-        self._layers: dict[str, Layers] = {}
-        self._channels_first: dict[str, bool] = {}
-        self._without_gradient: dict[tuple[str, ...], list[str]] = {}
+        self._known: dict[Hashable, Any] = {}
         ends = self.logits, self._output, self._activation, repr(frozen.output_shape), *self._input_nodes
-        self._interface = (jit_compile, frozen.position, *ends, *self._inputs.items())
+        self._interface = (frozen.position, *ends, *self._inputs.items())
         self._shared = shared and self._loaded is None
+
+    def _once(self, key: Hashable, make: Callable[[], Result]) -> Result:
+        if key not in self._known:
+            self._known[key] = make()
+        found: Result = self._known[key]
+        return found
 
     def changed(
         self, key: Hashable, change: Callable[[FrozenGraph], FrozenGraph], score: str | None = None
     ) -> CompiledGraph:
         """Return the functions of a changed graph, made once for a key; ``score`` is theirs, by default the same."""
-        if key not in self._others:
-            self._others[key] = CompiledGraph(change(self.frozen), score or self.score, self.jit_compile)
-        return self._others[key]
+        make = lambda: CompiledGraph(change(self.frozen), score or self.score)  # noqa: E731
+        return self._once(("changed", key), make)
 
     def layers(self, source: str) -> Layers:
         """Return the layers behind a node."""
-        if source not in self._layers:
-            first = self.has_channels_first(source)
-            self._layers[source] = Layers(self.graph, source, node_of(self.logits), self.frozen.numbered, first)
-        return self._layers[source]
+        ends = self.graph, source, node_of(self.logits)
+        make = lambda: Layers(*ends, self.frozen.numbered, self.has_channels_first(source))  # noqa: E731
+        return self._once(("layers", source), make)
 
     def has_channels_first(self, source: str) -> bool:
         """Return whether an input's node is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
-        if source not in self._channels_first:
-            self._channels_first[source] = has_channels_first(self.graph, source, node_of(self.logits))
-        return self._channels_first[source]
+        ends = self.graph, source, node_of(self.logits)
+        return self._once(("channels", source), lambda: has_channels_first(*ends))
 
     def run(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Call one of these functions; its last arguments are the inputs.
@@ -131,7 +130,7 @@ class CompiledGraph:
         Raises
         ------
         BadInput
-            If XLA cannot compile it, an operation of it fails on these inputs, or scores are not one row for each.
+            If an operation of it fails on these inputs, or scores are not one row for each.
         tf.errors.ResourceExhaustedError
             If there is too little memory; a smaller batch may fit.
         """
@@ -140,31 +139,13 @@ class CompiledGraph:
         except tf.errors.ResourceExhaustedError:
             raise
         except tf.errors.OpError as error:
-            if self.jit_compile and isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
-                gist = " ".join(str(error.message).split())[:200]
-                raise BadInput(f"XLA cannot compile this model ({gist}); load it without jit_compile") from error
             inputs = arrays[-len(self._inputs) :]
             if isinstance(error, tf.errors.InvalidArgumentError) and function is not self.forward():
                 # Scores of another number of rows make a pass fail; the forward pass refuses them by that reason.
                 checked(self.run(self.forward(), *inputs), next((len(one) for one in inputs if np.ndim(one)), 1))
-            if self._takes_single_rows(inputs):
-                raise BadInput(
-                    "the model computes one input at a time; choose batch_size=1 (--batch_size=1), or export a "
-                    "function of a batch"
-                ) from error
-            raise BadInput(f"the model cannot be computed on these inputs: {_failed_operation(error)}") from error
-
-    def _takes_single_rows(self, arrays: Sequence[Any]) -> bool:
-        """Return whether the first row of a feed alone has scores, and copies of it have none."""
-        worked = []
-        for rows in (1, max(np.shape(array)[0] for array in arrays if np.ndim(array))):
-            try:
-                self.forward()(*(np.repeat(one[:1], rows, 0) if np.ndim(one) else one for one in arrays))
-            except (tf.errors.OpError, ValueError):
-                worked.append(False)
-            else:
-                worked.append(True)
-        return worked == [True, False]
+            hint = "; if it computes one input at a time, choose batch_size=1 (--batch_size=1)"
+            failed = f"the model cannot be computed on these inputs: {_failed_operation(error)}"
+            raise BadInput(failed + hint * any(np.shape(one)[:1] > (1,) for one in inputs)) from error
 
     @functools.cached_property
     def folded(self) -> GraphView:
@@ -193,12 +174,13 @@ class CompiledGraph:
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         return bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
 
-    @without_collection()
     def without_gradient(self, names: tuple[str, ...]) -> list[str]:
         """Return those of some inputs on which the scores do not depend through differentiable operations."""
-        if names in self._without_gradient:
-            return self._without_gradient[names]
-        view, missing = self._for_gradients(folded=True), self._without_gradient.setdefault(names, [])
+        return self._once(("without gradient", names), lambda: self._without_gradient(names))
+
+    @without_collection()
+    def _without_gradient(self, names: tuple[str, ...]) -> list[str]:
+        view, missing = self._for_gradients(folded=True), []
 
         def trace(*arrays: Any) -> Any:
             given = [*map(_precise, arrays)] if self._loaded is None else [*arrays]
@@ -384,7 +366,9 @@ class CompiledGraph:
         In float16 the gradients of a score underflow: training scales the loss for that reason.
         """
         view = self._view() if folded else self.graph
-        types = _types(view)
+        functions = (node for function in view.graph_def.library.function for node in function.node_def)
+        values = (value for node in (*view.graph_def.node, *functions) for value in node.attr.values())
+        types = {one for value in values for one in (value.type, *value.list.type)}
         if self._loaded is not None and _HALF[0] in types and MODULE not in str(self._inexact):
             raise BadInput(
                 f"the gradients of {self._inexact} are in the loaded function alone, which computes in float16, where "
@@ -403,18 +387,15 @@ class CompiledGraph:
         """
         from attribution.graph import unroll_rnn
 
-        calls = calls and not self.jit_compile
-        key = ("graph for relevance", source, folded, values, calls)
-        if key not in self._functions:
+        def make() -> GraphView:
             with tf.init_scope():
                 unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits), calls)
                 plain = _in_single_precision(by_values(unrolled, node_of(self.logits)) if values else unrolled)
                 if plain is not self.graph:
-                    view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
-                else:
-                    view = self._folded_below_too if folded else self.graph
-            self._functions[key] = view
-        return self._functions[key]
+                    return fold_batch_norm.fold_batch_norm(plain) if folded else plain
+                return self._folded_below_too if folded else self.graph
+
+        return self._once(("relevance", source, folded, values, calls), make)
 
     def _import(
         self,
@@ -508,13 +489,6 @@ def _activated(scores: Any, activation: str | None) -> Any:
 def _or_predicted(targets: Any, scores: Any) -> Any:
     """Return targets with -1 replaced by the class of the highest score."""
     return tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
-
-
-def _types(graph: GraphView) -> set[int]:
-    """Return the types that the operations of a graph and of its functions name."""
-    functions = (node for function in graph.graph_def.library.function for node in function.node_def)
-    values = (value for node in (*graph.graph_def.node, *functions) for value in node.attr.values())
-    return {one for value in values for one in (value.type, *value.list.type)}
 
 
 def _in_single_precision(graph: GraphView) -> GraphView:

@@ -21,12 +21,11 @@ from attribution.graph.layers import Layers, Layout
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
 from attribution.model import batching, other_inputs
+from attribution.model.batching import Backward, NodeRules
 from attribution.model.compiled import CompiledGraph, checked
 from attribution.model.other_inputs import JoinedInputs, Step
-from attribution.model.protocols import Backward, NodeRules
 from attribution.savedmodel.file import Source
-from attribution.savedmodel.freeze import shown
-from attribution.savedmodel.inputs import Expected, Inputs, checked_feed
+from attribution.savedmodel.inputs import Expected, Inputs, checked_feed, shown
 from attribution.savedmodel.scores import LOGITS, OUTPUT, PROBABILITIES
 
 
@@ -106,23 +105,11 @@ class Model:
         """Load the SavedModel again, with all its signatures and its variables; see ``SavedFile.load``."""
         return self.source.load(tensors)
 
-    @property
-    def live(self) -> Any:
-        """The live ``keras.Model``, once a method needed it."""
+    def live_network(self) -> Any:
+        """Return the live ``keras.Model`` that computes the same, ``None`` if none is known."""
+        if self._compiled.live is None and self.source.live_network is not None:
+            self._compiled.live = self.source.live_network(self)
         return self._compiled.live
-
-    @live.setter
-    def live(self, network: Any) -> None:
-        self._compiled.live = network
-
-    @property
-    def live_source(self) -> Any:
-        """What attaches the live network when a method needs it; see ``attribution.methods.third_party.offer``."""
-        return self.source.live_source
-
-    @live_source.setter
-    def live_source(self, attach: Any) -> None:
-        self.source.live_source = attach
 
     # Views.
 
@@ -162,8 +149,9 @@ class Model:
             If ``input`` is needed and not given, or is nothing that has a gradient.
         """
         if position is not None or score is not None:
-            moved = [other_inputs.AtPosition(tuple(position))] if position is not None else []
-            view = self._view(tuple(moved), self._explained, score)
+            place = tuple(np.atleast_1d(position).tolist()) if position is not None else None
+            moved = () if place is None else (other_inputs.at_position(place),)
+            view = self._view(moved, self._explained, score)
             return view if input is None and layer is None else view.at(input, layer=layer, like=like)
         together = [] if layer is not None else self.together(input)
         names = [self.layer(layer, input)] if layer is not None else together or [self._name(input)]
@@ -171,37 +159,26 @@ class Model:
         view = self
         for name in names:
             if name not in view.inputs:
-                steps += (other_inputs.AtTensor(name, view._node_inside(name)),)
+                steps += (other_inputs.at_tensor(name, view._node_inside(name)),)
                 view = self._view(steps, name)
         if together:
-            first = tuple(name for name in names if view.has_channels_first(name))
-            joined = other_inputs.Joined(
-                tuple(names), self._shapes(view, names, like), tuple(view.inputs[name].dtype for name in names), first
-            )
-            return self._view((*steps, joined), joined.name)
+            first = [name for name in names if view.has_channels_first(name)]
+            joined = JoinedInputs(_no_rows(view, names, like), first)
+            return self._view((*steps, other_inputs.with_joined_inputs(joined)), joined.name)
         if view.has_channels_first(names[0]):
-            steps += (other_inputs.ChannelsLast(names[0]),)
+            steps += (other_inputs.with_channels_last(names[0]),)
         return self._view(steps, names[0])
 
     def _view(self, steps: tuple[Step, ...], explained: str | None, score: str | None = None) -> Model:
         compiled = self._compiled
         for step in steps:
-            compiled = compiled.changed(step, step.change)
+            compiled = compiled.changed(step.key, step.change)
         if score not in (None, self.score):
             compiled = compiled.changed(score, lambda frozen: frozen, score)
-        return Model(compiled, self.source, self.counts, self.options, explained, self, steps)
-
-    def _shapes(
-        self, view: Model, names: Sequence[str], like: Mapping[str, np.ndarray] | None
-    ) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of a row of some inputs of a view."""
-        shapes = {name: view.inputs[name].shape[1:] for name in names}
-        if open_ := [name for name, shape in shapes.items() if not shape.is_fully_defined()]:
-            if like is None:
-                raise BadInput(f"the size of {listed(open_)} is open; give like=, inputs that have it")
-            row = view.feed_of({name: array[:1] if array.ndim else array for name, array in like.items()}, 1)
-            shapes |= {name: row[name].shape[1:] for name in open_}
-        return tuple(tuple(shape) for shape in shapes.values())
+        options = {**self.options, "score": compiled.score}  # what is stored of a view has a key of its own
+        if compiled.frozen.position != self._frozen.position:
+            options["position"] = str(compiled.frozen.position)
+        return Model(compiled, self.source, self.counts, options, explained, self, steps)
 
     def on(self, network: Model) -> Model:
         """Return this view of another network with the same graph; the network itself if this is no view."""
@@ -218,7 +195,7 @@ class Model:
     @property
     def channels_first(self) -> bool:
         """Whether the input has its channels first in the model that this view is of."""
-        return any(isinstance(step, other_inputs.ChannelsLast) for step in self._steps)
+        return any(step.moves_channels for step in self._steps)
 
     def feed_of(self, feed: Mapping[str, np.ndarray], batch_size: int = 32) -> dict[str, np.ndarray]:
         """Return the feed of this view that a feed of its model makes, ``batch_size`` rows per pass.
@@ -227,30 +204,31 @@ class Model:
         """
         feed, model = dict(feed), self._of or self
         for place, step in enumerate(self._steps):
-            if isinstance(step, other_inputs.AtTensor):
-                feed[step.name] = model._values(step, feed, batch_size)
-            else:
+            view = (self._of or self)._view(self._steps[: place + 1], None)
+            if step.feed is not None:
                 feed = step.feed(feed)
-            model = (self._of or self)._view(self._steps[: place + 1], None)
+            else:
+                feed[list(view.inputs)[-1]] = model._values(step.node, feed, batch_size)
+            model = view
         return feed
 
-    def _values(self, step: other_inputs.AtTensor, feed: Mapping[str, np.ndarray], batch_size: int) -> np.ndarray:
+    def _values(self, node: str, feed: Mapping[str, np.ndarray], batch_size: int) -> np.ndarray:
         """Return the values of a tensor inside."""
-        function, parts = self._compiled.values(step.node), []
+        function, parts = self._compiled.values(node), []
         for rows, real in self.chunks(_rows(feed), batch_size):
             arrays = (batching.take(feed[name], rows) for name in self.inputs)
             part = self._compiled.run(function, *arrays).numpy()
             self.counts.update(forward=len(part), forward_passes=1)
-            parts.append(batching.real_rows(part, len(rows), real, f"tensor '{step.name}'"))
+            parts.append(batching.real_rows(part, len(rows), real, f"tensor '{node}'"))
         if parts:
             return np.concatenate(parts)
-        sizes = self.graph.shape(step.node)[1:] if self.graph.shape(step.node).rank else ()
+        sizes = self.graph.shape(node)[1:] if self.graph.shape(node).rank else ()
         return np.zeros([0, *(size or 1 for size in sizes)], np.float32)  # no rows
 
     def joined(self, feed: Mapping[str, np.ndarray]) -> JoinedInputs | None:
         """Return the inputs of which the view's input is the vector, from its feed; ``None`` if that is one input."""
-        last = self._steps[-1] if self._steps else None
-        return last.inputs(feed[self.input]) if isinstance(last, other_inputs.Joined) else None
+        joined = self._steps[-1].joined if self._steps else None
+        return None if joined is None else joined.of(feed[self.input])
 
     def as_given(self, maps: np.ndarray, feed: Mapping[str, np.ndarray]) -> Any:
         """Return maps of this view, of its feed, with the axes of the model's input.
@@ -285,7 +263,7 @@ class Model:
         names = other_inputs.names_of(input)
         return [self._name(name) for name in names] if len(names) > 1 else []
 
-    def explained_input(self, input: str | None = None) -> str:
+    def explained_input(self, explain_input: str | None = None) -> str:
         """Return the name of the input to explain: the given one, or the model's only one of floating point.
 
         Raises
@@ -293,9 +271,9 @@ class Model:
         BadInput
             If it is not an input, is not of floating point, or is missing where there are several.
         """
-        input = input or self._explained
+        explain_input = explain_input or self._explained
         floats = self._floats()
-        if input is None:
+        if explain_input is None:
             if len(floats) == 1:
                 return floats[0]
             if len(self.inputs) == 1:
@@ -304,11 +282,11 @@ class Model:
                 f"the model has the inputs {listed(self.inputs)}; say which to explain with explain_input=, several by "
                 "comma, or 'all' of floating point"
             )
-        if input not in self.inputs:
-            raise BadInput(f"the model has no input '{input}'; its inputs are {listed(self.inputs)}")
-        if input not in floats:
-            raise BadInput(self._has_no_gradient(input))
-        return input
+        if explain_input not in self.inputs:
+            raise BadInput(f"the model has no input '{explain_input}'; its inputs are {listed(self.inputs)}")
+        if explain_input not in floats:
+            raise BadInput(self._has_no_gradient(explain_input))
+        return explain_input
 
     def _name(self, input: str | None = None) -> str:
         """Return the name of what to explain, an input or a tensor inside; see ``at``."""
@@ -346,9 +324,9 @@ class Model:
 
     # Names in the graph.
 
-    def input_node(self, input: str | None = None) -> str:
+    def input_node(self, explain_input: str | None = None) -> str:
         """Return the graph's node of an input; see ``explained_input``."""
-        return self._frozen.input_nodes[self.explained_input(input)]
+        return self._frozen.input_nodes[self.explained_input(explain_input)]
 
     def has_channels_first(self, name: str) -> bool:
         """Return whether an input is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
@@ -391,7 +369,7 @@ class Model:
 
     def compiled_anew(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
-        return CompiledGraph(self._frozen, self.score, jit_compile=False, shared=False)
+        return CompiledGraph(self._frozen, self.score, shared=False)
 
     # Queries.
 
@@ -644,11 +622,11 @@ class Model:
 
     def _check_parts(self) -> None:
         """Refuse inputs that are joined where the score has no gradient for one of them."""
-        if not (self._of and self._steps and isinstance(joined := self._steps[-1], other_inputs.Joined)):
+        if not (self._of and self._steps and (joined := self._steps[-1].joined)):
             return
-        parts = self._of._view(self._steps[:-1], None)._compiled
-        if missing := parts.without_gradient(joined.names):
-            others = ",".join(name for name in joined.names if name not in missing)
+        names = tuple(joined.arrays)
+        if missing := self._of._view(self._steps[:-1], None)._compiled.without_gradient(names):
+            others = ",".join(name for name in names if name not in missing)
             raise BadInput(
                 f"the score does not depend on {listed(missing)} through differentiable operations"
                 + (f"; explain the others: explain_input='{others}'" if others else "")
@@ -660,6 +638,17 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({str(self.path)!r}, score={self.score!r}, inputs={list(self.inputs)})"
+
+
+def _no_rows(model: Model, names: Iterable[str], like: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
+    """Return no rows of some inputs of a model; sizes that it leaves open are those that a feed leads to."""
+    shapes = {name: model.inputs[name].shape[1:] for name in names}
+    if open_ := [name for name, shape in shapes.items() if not shape.is_fully_defined()]:
+        if like is None:
+            raise BadInput(f"the size of {listed(open_)} is open; give like=, inputs that have it")
+        row = model.feed_of({name: array[:1] if array.ndim else array for name, array in like.items()}, 1)
+        shapes |= {name: row[name].shape[1:] for name in open_}
+    return {name: np.zeros((0, *shape), model.inputs[name].dtype.as_numpy_dtype) for name, shape in shapes.items()}
 
 
 def _rows(feed: Mapping[str, np.ndarray]) -> int:

@@ -15,14 +15,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.view import GraphView, constant, node_of, pure_subgraph, set_placeholder, without_nodes
+from attribution.graph.view import GraphView, node_of, pure_subgraph, set_placeholder, without_nodes
 from attribution.model.batching import flat
 from attribution.savedmodel.freeze import PARSING, FrozenGraph
 from attribution.savedmodel.scores import find_head
@@ -93,16 +93,9 @@ def find_tensor(frozen: FrozenGraph, explain_input: str, target: str) -> str:
     if not found:
         raise BadInput(
             f"the model has no input '{explain_input}'; its inputs are {listed(frozen.inputs)}, and no tensor of "
-            f"floating point between input and score has that name{_first_of_them(frozen, target)}"
+            "floating point between input and score has that name"
         )
     return found[-1]
-
-
-def _first_of_them(frozen: FrozenGraph, target: str) -> str:
-    """Return, as the end of a sentence on tensors inside a model, the first of floating point behind other inputs."""
-    sources = [node for node in frozen.input_nodes.values() if not frozen.graph.is_float(node)]
-    first = [one for source in sources for one in first_floats(frozen, source, target)]
-    return f"; the first of them are {listed(dict.fromkeys(first))}" if first else ""
 
 
 def _floats_inside(frozen: FrozenGraph, target: str) -> list[str]:
@@ -121,71 +114,80 @@ def _in_keras_layer(frozen: FrozenGraph, names: list[str], layer: str) -> list[s
     return [name for name in names if any(map(numbered.fullmatch, name.split("/")[:-1]))]
 
 
-def at_tensor(frozen: FrozenGraph, name: str, node: str) -> FrozenGraph:
-    """Return a model in which the tensor of a node is one more input called ``name``."""
-    if frozen.loaded is not None:
-        raise BadInput(f"the tensor '{node}' cannot be explained: the gradients of {frozen.inexact} are known only as "
-                       "gradients of the model's own inputs")  # fmt: skip
-    graph, dtype = frozen.graph, frozen.graph.dtype(node)
-    shape = graph.shape(node)
-    changed = tf.compat.v1.GraphDef()
-    changed.CopyFrom(graph.graph_def)
-    if any(tensor.startswith(f"{node}:") for user in graph.uses(node) for tensor in graph.nodes[user].input):
-        new = changed.node.add(name=f"{node}/given")  # other outputs of the node are used too
-        for user in changed.node:
-            user.input[:] = [new.name if tensor in (node, f"{node}:0") else tensor for tensor in user.input]
-        node = new.name
-    set_placeholder(next(one for one in changed.node if one.name == node), dtype, shape)
-    nodes = {**frozen.input_nodes, name: node}
-    # The logits may lie beside the output.
-    view = GraphView(pure_subgraph(changed, [frozen.output, frozen.logits], keep=nodes.values()), graph.weights)
-    return dataclasses.replace(
-        frozen,
-        graph=view,
-        head=find_head(view, frozen.output),
-        inputs={**frozen.inputs, name: tf.TensorSpec(shape, dtype)},
-        input_nodes=nodes,
-    )
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A way from a model to a view of it.
 
-
-def with_channels_last(frozen: FrozenGraph, name: str) -> FrozenGraph:
-    """Return a model that takes one input as ``(batch, positions..., channels)`` instead of with channels first."""
-    spec, node = frozen.inputs[name], frozen.input_nodes[name]
-    graph_def, new = _graph_with_channels_last(frozen.graph.graph_def, node, spec.dtype, spec.shape)
-    loaded = frozen.loaded
-
-    def transposed(*arrays: Any) -> Any:
-        back = [0, spec.shape.rank - 1, *range(1, spec.shape.rank - 1)]
-        pairs = zip(frozen.inputs, arrays, strict=True)
-        assert loaded is not None
-        return loaded(*(tf.transpose(array, back) if key == name else array for key, array in pairs))
-
-    return dataclasses.replace(
-        frozen,
-        graph=GraphView(graph_def, frozen.graph.weights),
-        inputs={**frozen.inputs, name: tf.TensorSpec([spec.shape[0], *spec.shape[2:], spec.shape[1]], spec.dtype)},
-        input_nodes={**frozen.input_nodes, name: new},
-        loaded=transposed if loaded is not None else None,
-    )
-
-
-def _graph_with_channels_last(
-    graph_def: tf.compat.v1.GraphDef, name: str, dtype: tf.DType, shape: Any
-) -> tuple[tf.compat.v1.GraphDef, str]:
-    """Return a pure graph whose input has its channels last, and the new input's node.
-
-    ``name`` is the node of an input ``(batch, channels, positions...)`` of a type and shape.
+    Attributes
+    ----------
+    key
+        Identifies the step, so that what is compiled for it is kept.
+    change
+        Returns the changed graph.
+    feed
+        Returns the arrays that go in, by name; ``None`` where a model has to compute the values of ``node``.
+    node
+        The tensor inside that becomes an input.
+    moves_channels
+        Whether an input has its channels last instead of first.
+    joined
+        The inputs that become one vector.
     """
-    changed = without_nodes(graph_def, [name])
-    rank, new, order = len(shape), f"{name}_channels_last", f"{name}_channels_first/order"
-    placeholder = changed.node.add(name=new)
-    set_placeholder(placeholder, dtype, [shape[0], *shape[2:], shape[1]])
-    constant(changed.node, {}, order, np.array([0, rank - 1, *range(1, rank - 1)], np.int32))
-    transpose = changed.node.add(name=name, op="Transpose")
-    transpose.input.extend([new, order])
-    transpose.attr["T"].type = dtype.as_datatype_enum
-    transpose.attr["Tperm"].type = tf.int32.as_datatype_enum
-    return changed, new
+
+    key: Hashable
+    change: Callable[[FrozenGraph], FrozenGraph] = dataclasses.field(compare=False)
+    feed: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]] | None = dataclasses.field(compare=False)
+    node: str = ""
+    moves_channels: bool = False
+    joined: JoinedInputs | None = dataclasses.field(default=None, compare=False)
+
+
+def at_position(position: tuple[int, ...]) -> Step:
+    """Return the step to the scores at a position of the output."""
+    return Step(("position", position), lambda frozen: frozen.at_position(position), lambda feed: feed)
+
+
+def at_tensor(name: str, node: str) -> Step:
+    """Return the step to a model in which the tensor of a node is one more input called ``name``."""
+
+    def change(frozen: FrozenGraph) -> FrozenGraph:
+        if frozen.loaded is not None:
+            raise BadInput(
+                f"the tensor '{node}' cannot be explained: the gradients of {frozen.inexact} are known only as "
+                "gradients of the model's own inputs"
+            )
+        graph, new = frozen.graph, node
+        changed = tf.compat.v1.GraphDef()
+        changed.CopyFrom(graph.graph_def)
+        if any(tensor.startswith(f"{node}:") for user in graph.uses(node) for tensor in graph.nodes[user].input):
+            new = changed.node.add(name=f"{node}/given").name  # other outputs of the node are used too
+            for user in changed.node:
+                user.input[:] = [new if tensor in (node, f"{node}:0") else tensor for tensor in user.input]
+        spec = tf.TensorSpec(graph.shape(node), graph.dtype(node))
+        set_placeholder(next(one for one in changed.node if one.name == new), spec.dtype, spec.shape)
+        nodes = {**frozen.input_nodes, name: new}
+        # The logits may lie beside the output.
+        view = GraphView(pure_subgraph(changed, [frozen.output, frozen.logits], keep=nodes.values()), graph.weights)
+        head, inputs = find_head(view, frozen.output), {**frozen.inputs, name: spec}
+        return dataclasses.replace(frozen, graph=view, head=head, inputs=inputs, input_nodes=nodes)
+
+    return Step(("tensor", name, node), change, None, node)
+
+
+def with_channels_last(name: str) -> Step:
+    """Return the step to a model that takes one input as ``(batch, positions..., channels)``, its channels last."""
+
+    def change(frozen: FrozenGraph) -> FrozenGraph:
+        spec = frozen.inputs[name]
+        order = [0, spec.shape.rank - 1, *range(1, spec.shape.rank - 1)]
+        last = tf.TensorSpec([spec.shape[0], *spec.shape[2:], spec.shape[1]], spec.dtype)
+        inputs = {one: last if one == name else other for one, other in frozen.inputs.items()}
+        return _with_inputs(frozen, inputs, lambda given: {name: tf.transpose(given[name], order)}, [name])
+
+    def feed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {**arrays, name: np.ascontiguousarray(np.moveaxis(arrays[name], 1, -1))}
+
+    return Step(("channels last", name), change, feed, moves_channels=True)
 
 
 def channels_first(array: np.ndarray) -> np.ndarray:
@@ -243,6 +245,11 @@ class JoinedInputs:
         named = zip(self.shapes.items(), parts, strict=True)
         return {name: np.ascontiguousarray(part).reshape(len(part), *shape) for (name, shape), part in named}
 
+    def of(self, vector: np.ndarray) -> JoinedInputs:
+        """Return the inputs of which a vector was made."""
+        parts = {name: part.astype(self.arrays[name].dtype) for name, part in self.split(vector).items()}
+        return JoinedInputs(parts, self.channels_first)
+
 
 def names_of(explain_input: str) -> list[str]:
     """Return the names that a text has by comma.
@@ -260,143 +267,75 @@ def names_of(explain_input: str) -> list[str]:
     return names
 
 
-def with_joined_inputs(frozen: FrozenGraph, joined: JoinedInputs) -> FrozenGraph:
-    """Return a model that takes the vector of some inputs, ``joined.name``, after its other inputs."""
-    specs = [frozen.inputs[name] for name in joined.shapes]
-    batch = specs[0].shape[0]
-    nodes = {
-        frozen.input_nodes[name]: tf.TensorSpec([batch, *shape], spec.dtype)
-        for (name, shape), spec in zip(joined.shapes.items(), specs, strict=True)
-    }
-    new, loaded = "attribution_joined", frozen.loaded
-    inputs = {name: spec for name, spec in frozen.inputs.items() if name not in joined.shapes}
-    inputs[joined.name] = tf.TensorSpec([batch, sum(joined.sizes)], joined.dtype)
+def with_joined_inputs(joined: JoinedInputs) -> Step:
+    """Return the step to a model that takes the vector of some inputs after its other inputs.
 
-    def split(*arrays: Any) -> Any:
+    The arrays of ``joined`` may have no rows; their shapes and types count.
+    """
+    name = joined.name
+
+    def change(frozen: FrozenGraph) -> FrozenGraph:
+        inputs = {one: spec for one, spec in frozen.inputs.items() if one not in joined.arrays}
+        batch = frozen.inputs[next(iter(joined.arrays))].shape[0]
+        inputs[name] = tf.TensorSpec([batch, sum(joined.sizes)], joined.dtype)
+
+        def parts(given: Mapping[str, Any]) -> dict[str, Any]:
+            split = tf.split(given[name], joined.sizes, axis=1)
+            return {
+                one: tf.cast(tf.reshape(part, [-1, *shape]), frozen.inputs[one].dtype)
+                for part, (one, shape) in zip(split, joined.shapes.items(), strict=True)
+            }
+
+        return _with_inputs(frozen, inputs, parts, joined.arrays)
+
+    def feed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        given = JoinedInputs({one: arrays[one] for one in joined.arrays})
+        return {**{one: array for one, array in arrays.items() if one not in joined.arrays}, name: given.vector}
+
+    types = tuple(array.dtype.name for array in joined.arrays.values())
+    return Step(("joined", *joined.shapes.items(), *types), change, feed, joined=joined)
+
+
+def _with_inputs(
+    frozen: FrozenGraph,
+    inputs: dict[str, tf.TensorSpec],
+    make: Callable[[Mapping[str, Any]], dict[str, Any]],
+    made: Iterable[str],
+) -> FrozenGraph:
+    """Return a graph with other inputs, from which some of its own are made.
+
+    Parameters
+    ----------
+    frozen
+        The graph.
+    inputs
+        All inputs of the one that is returned, by name.
+    make
+        From their tensors to those of the inputs ``made``, by name.
+    """
+    old = {frozen.input_nodes[name]: name for name in made}
+    new = {name: spec for name, spec in inputs.items() if frozen.inputs.get(name) is not spec}
+    with tf.Graph().as_default() as built:
+        with tf.name_scope(f"{next(iter(old))}_made"):
+            tensors = {name: tf.compat.v1.placeholder(spec.dtype, spec.shape) for name, spec in new.items()}
+            found = make(tensors)
+        rest = without_nodes(frozen.graph.graph_def, old)
+        used = {node_of(tensor) for node in rest.node for tensor in node.input}
+        replaced = {f"{node}:0": found[name] for node, name in old.items() if node in used}
+        tf.graph_util.import_graph_def(rest, input_map=replaced, name="")
+    nodes = {**frozen.input_nodes, **{name: tensor.op.name for name, tensor in tensors.items()}}
+    loaded = frozen.loaded
+
+    def from_new(*arrays: Any) -> Any:
         given = dict(zip(inputs, arrays, strict=True))
-        parts = tf.split(given.pop(joined.name), joined.sizes, axis=1)
-        for part, spec, (name, shape) in zip(parts, specs, joined.shapes.items(), strict=True):
-            given[name] = tf.cast(tf.reshape(part, [-1, *shape]), spec.dtype)
+        given |= make(given)
         assert loaded is not None
         return loaded(*(given[name] for name in frozen.inputs))
 
     return dataclasses.replace(
         frozen,
-        graph=GraphView(
-            _graph_with_joined_inputs(frozen.graph.graph_def, nodes, new, joined.dtype), frozen.graph.weights
-        ),
+        graph=GraphView(built.as_graph_def(), frozen.graph.weights),
         inputs=inputs,
-        input_nodes={name: frozen.input_nodes.get(name, new) for name in inputs},
-        loaded=split if loaded is not None else None,
+        input_nodes={name: nodes[name] for name in inputs},
+        loaded=from_new if loaded is not None else None,
     )
-
-
-def _graph_with_joined_inputs(
-    graph_def: tf.compat.v1.GraphDef, specs: Mapping[str, tf.TensorSpec], new: str, dtype: tf.DType
-) -> tf.compat.v1.GraphDef:
-    """Return a pure graph that takes several inputs as one vector, which it splits, reshapes and casts.
-
-    ``specs`` are these inputs' shapes and types by node, with no axis of unknown size but the first; ``new`` and
-    ``dtype`` are the new input's node and type.
-    """
-    changed = without_nodes(graph_def, specs)
-    sizes = [spec.shape[1:].num_elements() for spec in specs.values()]
-    set_placeholder(changed.node.add(name=new), dtype, [next(iter(specs.values())).shape[0], sum(sizes)])
-    counts = constant(changed.node, {}, f"{new}/sizes", np.array(sizes, np.int32))
-    axis = constant(changed.node, {}, f"{new}/axis", np.int32(1))
-    split = changed.node.add(name=f"{new}/split", op="SplitV", input=[new, counts, axis])
-    split.attr["T"].type, split.attr["Tlen"].type = dtype.as_datatype_enum, tf.int32.as_datatype_enum
-    split.attr["num_split"].i = len(sizes)
-    for number, (name, spec) in enumerate(specs.items()):
-        shape = constant(changed.node, {}, f"{name}/shape", np.array([-1, *spec.shape[1:]], np.int32))
-        is_cast = spec.dtype != dtype
-        part = changed.node.add(name=f"{name}/part" if is_cast else name, op="Reshape")
-        part.input.extend([f"{split.name}:{number}", shape])
-        part.attr["T"].type, part.attr["Tshape"].type = dtype.as_datatype_enum, tf.int32.as_datatype_enum
-        if is_cast:
-            cast = changed.node.add(name=name, op="Cast", input=[part.name])
-            cast.attr["SrcT"].type, cast.attr["DstT"].type = dtype.as_datatype_enum, spec.dtype.as_datatype_enum
-    return changed
-
-
-@dataclasses.dataclass(frozen=True)
-class AtTensor:
-    """The tensor of a node is one more input; a model computes its values."""
-
-    name: str
-    node: str
-
-    def change(self, frozen: FrozenGraph) -> FrozenGraph:
-        """Return the changed graph."""
-        return at_tensor(frozen, self.name, self.node)
-
-
-@dataclasses.dataclass(frozen=True)
-class ChannelsLast:
-    """An input has its channels last instead of first, as methods need it."""
-
-    name: str
-
-    def change(self, frozen: FrozenGraph) -> FrozenGraph:
-        """Return the changed graph."""
-        return with_channels_last(frozen, self.name)
-
-    def feed(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the arrays that go in."""
-        return {**feed, self.name: np.ascontiguousarray(np.moveaxis(feed[self.name], 1, -1))}
-
-
-@dataclasses.dataclass(frozen=True)
-class AtPosition:
-    """The scores are those at a position of the output."""
-
-    position: tuple[int, ...]
-
-    def change(self, frozen: FrozenGraph) -> FrozenGraph:
-        """Return the changed graph."""
-        return frozen.at_position(self.position)
-
-    def feed(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the arrays that go in."""
-        return feed
-
-
-@dataclasses.dataclass(frozen=True)
-class Joined:
-    """Several inputs are one vector; see ``JoinedInputs`` for the attributes."""
-
-    names: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    types: tuple[tf.DType, ...]
-    channels_first: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the vector."""
-        return self._of_no_rows.name
-
-    @property
-    def _of_no_rows(self) -> JoinedInputs:
-        pairs = zip(self.shapes, self.types, strict=True)
-        arrays = [np.zeros((0, *shape), dtype.as_numpy_dtype) for shape, dtype in pairs]
-        return JoinedInputs(dict(zip(self.names, arrays, strict=True)), self.channels_first)
-
-    def change(self, frozen: FrozenGraph) -> FrozenGraph:
-        """Return the changed graph."""
-        return with_joined_inputs(frozen, self._of_no_rows)
-
-    def feed(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the arrays that go in."""
-        joined = JoinedInputs({name: feed[name] for name in self.names}, self.channels_first)
-        return {**{name: array for name, array in feed.items() if name not in self.names}, self.name: joined.vector}
-
-    def inputs(self, vector: np.ndarray) -> JoinedInputs:
-        """Return the inputs of which a vector is made."""
-        parts = self._of_no_rows.split(vector)
-        types = dict(zip(self.names, self.types, strict=True))
-        return JoinedInputs(
-            {name: part.astype(types[name].as_numpy_dtype) for name, part in parts.items()}, self.channels_first
-        )
-
-
-Step = AtTensor | ChannelsLast | AtPosition | Joined

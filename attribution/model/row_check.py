@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput
-from attribution.model.protocols import ScoredModel
+from attribution.model.model import Model
 from attribution.savedmodel.inputs import random_feed
 
 _ROWS = 4
@@ -23,7 +23,7 @@ _SAMPLES = 20_000  # of a signal that may be longer than a window of its network
 _SAME_PASS, _OTHER_PASS = 1e-4, 1e-2
 
 
-def check_rows(model: ScoredModel, forward: Callable[..., Any]) -> None:
+def check_rows(model: Model, forward: Callable[..., Any]) -> None:
     """Try different rows: together, in other places among other rows, and alone.
 
     Their values are those that users have: random ones, zeros, as of a baseline, almost zeros, and large ones.
@@ -33,7 +33,7 @@ def check_rows(model: ScoredModel, forward: Callable[..., Any]) -> None:
     model
         Of any score.
     forward
-        From its inputs to its scores, not compiled by XLA, which would compile it for these sizes alone.
+        From its inputs to its scores.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def check_rows(model: ScoredModel, forward: Callable[..., Any]) -> None:
         _compare(together[:1], _scores(forward, alone), _OTHER_PASS)
 
 
-def _computed(model: ScoredModel, forward: Callable[..., Any]) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+def _computed(model: Model, forward: Callable[..., Any]) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
     """Return random inputs and their scores: of a few rows, or of a long signal where the only input is one."""
     feed = random_feed(model, _ROWS)
     # A loop may have no end for numbers that its network is not made for.

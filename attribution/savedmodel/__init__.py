@@ -4,8 +4,8 @@
 2. ``file`` reads ``saved_model.pb`` once, drops what the signature does not use (``_used_parts``), checks the rest
    (``op_allowlist``) and loads exactly that.
 3. ``signature`` finds the function that is explained, its inputs and its output.
-4. ``freeze`` makes one graph of it, without variables, calls and control edges (``variables``), without branches that
-   are not taken (``branches``), and without random numbers or not at all (``noise``).
+4. ``freeze`` makes one graph of it, without variables, calls and control edges (``variables``), and without branches
+   that are not taken (``branches``), or refuses it because its scores are random.
 5. ``scores`` knows from the graph's end what its scores are.
 
 The result is a ``freeze.FrozenGraph``, of which ``attribution.model`` answers queries.

@@ -1,7 +1,7 @@
 """Branches that a graph's constants rule out.
 
 A file may have an input ``training`` that chooses a branch with dropout. Once its value is a constant of the graph, the
-branch that it does not choose is removed: it must not be checked, differentiated, or found random.
+branch that it does not choose is removed, so that it is neither differentiated nor found random.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def take_branches(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
     """
     while True:
         choosing = {node.name: node.input[_CHOICE[node.op]] for node in graph_def.node if node.op in _CHOICE}
-        known = known_values(graph_def, choosing.values())
+        known = _known_values(graph_def, choosing.values())
         values = {name: known[tensor] for name, tensor in choosing.items() if tensor in known}
         chosen = {name: int(value) for name, value in values.items() if value.shape == () and value.dtype.kind in "biu"}
         if not chosen:
@@ -126,7 +126,7 @@ def _without_switches(graph_def: tf.compat.v1.GraphDef, chosen: Mapping[str, int
     switches = {node.name: node for node in graph_def.node if node.op in _SWITCHES and node.name in chosen}
     never, taken = {}, {}
     for name, switch in switches.items():
-        outputs = _outputs_of(switch)
+        outputs = [f"{name}:{number}".removesuffix(":0") for number in range(switch.attr["num_outs"].i or 2)]
         taken[outputs.pop(_place(chosen[name], len(outputs)))] = switch.input[0]
         never |= dict.fromkeys(outputs, _NOTHING)
     changed = tf.compat.v1.GraphDef()
@@ -137,14 +137,12 @@ def _without_switches(graph_def: tf.compat.v1.GraphDef, chosen: Mapping[str, int
     dropped = dead.union(map("^{}".format, chosen))
     for node in changed.node:
         node.input[:] = [_followed(tensor, taken) for tensor in node.input if not {tensor, node_of(tensor)} & dropped]
-        if node.op == "Merge":
-            _set_number_of_inputs(node)
+        if node.op == "Merge":  # of a single input it is an identity
+            node.attr["N"].i = sum(not tensor.startswith("^") for tensor in node.input)
+            if node.attr["N"].i == 1:
+                node.op = "Identity"
+                del node.attr["N"]
     return without_nodes(changed, dead | set(switches))
-
-
-def _outputs_of(switch: Any) -> list[str]:
-    """Return the names of a switch's outputs, the first one's without its number."""
-    return [f"{switch.name}:{number}".removesuffix(":0") for number in range(switch.attr["num_outs"].i or 2)]
 
 
 def _followed(tensor: str, instead: Mapping[str, str]) -> str:
@@ -152,14 +150,6 @@ def _followed(tensor: str, instead: Mapping[str, str]) -> str:
     while tensor.removesuffix(":0") in instead:
         tensor = instead[tensor.removesuffix(":0")]
     return tensor
-
-
-def _set_number_of_inputs(merge: Any) -> None:
-    """Give a merge the number of inputs that it has left; of a single one it is an identity."""
-    merge.attr["N"].i = sum(not tensor.startswith("^") for tensor in merge.input)
-    if merge.attr["N"].i == 1:
-        merge.op = "Identity"
-        del merge.attr["N"]
 
 
 def _dead(nodes: Iterable[Any]) -> set[str]:
@@ -175,30 +165,21 @@ def _dead(nodes: Iterable[Any]) -> set[str]:
     return dead
 
 
-def users_of(graph_def: tf.compat.v1.GraphDef) -> dict[str, list[Any]]:
-    """Return the nodes that use the values of each node."""
-    users = collections.defaultdict(list)
-    for node in graph_def.node:
-        for name in {node_of(tensor) for tensor in node.input if not tensor.startswith("^")}:
-            users[name].append(node)
-    return users
-
-
-def behind(users: Mapping[str, list[Any]], names: Iterable[str]) -> set[str]:
-    """Return some nodes and all that are computed from them."""
-    waiting, found = list(names), set()
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [user.name for user in users[name]]
-    return found
-
-
-def known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> dict[str, np.ndarray]:
+def _known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> dict[str, np.ndarray]:
     """Return the values of those tensors that depend on constants alone."""
-    open_ = [node.name for node in graph_def.node if node.op == "Placeholder" or not _is_plain(node)]
-    unknown = behind(users_of(graph_def), open_)
+    users = collections.defaultdict(list)
+    waiting, unknown = [], set()
+    for node in graph_def.node:
+        for tensor in node.input:
+            if not tensor.startswith("^"):
+                users[node_of(tensor)].append(node.name)
+        is_plain = is_known_and_stateless(node.op) and not functions_of(node)
+        if not is_plain or node.op in ("Placeholder", "Enter", "NextIteration"):
+            waiting.append(node.name)
+    while waiting:
+        if (name := waiting.pop()) not in unknown:
+            unknown.add(name)
+            waiting += users[name]
     wanted = [tensor for tensor in dict.fromkeys(tensors) if node_of(tensor) not in unknown]
     if not wanted:
         return {}
@@ -210,7 +191,3 @@ def known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> di
         return {tensor: value.numpy() for tensor, value in zip(wanted, compute(), strict=True)}
     except tf.errors.OpError:  # nor can the network be computed; the first pass says so
         return {}
-
-
-def _is_plain(node: Any) -> bool:
-    return is_known_and_stateless(node.op) and not functions_of(node) and node.op not in ("Enter", "NextIteration")

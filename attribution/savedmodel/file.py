@@ -95,11 +95,6 @@ class SavedFile:
         # The same test as TensorFlow's loader makes.
         self.has_objects = len(message.meta_graphs) == 1 and self._graph.HasField("object_graph_def")
 
-    @property
-    def operations(self) -> set[str]:
-        """Names of the operations that the file says it uses."""
-        return {operation.name for operation in self._graph.meta_info_def.stripped_op_list.op}
-
     @functools.cached_property
     def signatures(self) -> dict[str, Signature]:
         """The signatures by name."""
@@ -179,7 +174,9 @@ class SavedFile:
             raise
         except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
             raise BadInput(f"{self._cannot_be_read()} with the tag '{TAG}': {gist(error)}") from error
-        if not _are_functions(getattr(loaded, "signatures", None), names):
+        found = getattr(loaded, "signatures", None)
+        function = tf.types.experimental.ConcreteFunction
+        if not isinstance(found, Mapping) or not all(isinstance(found.get(name), function) for name in names):
             raise BadInput(f"{self._cannot_be_read()} with the tag '{TAG}': its signatures are not functions")
         return loaded
 
@@ -218,13 +215,13 @@ class Source:
     write : Callable or None
         Of a network with changed weights, which is on disk once ``path`` is asked for: writes it to a
         ``tempfile.TemporaryDirectory``.
-    live_source : Callable or None
-        Attaches the live network to a model when a method needs it; see ``attribution.methods.third_party.offer``.
+    live_network : Callable or None
+        Returns the live network of a model of the file; see ``attribution.methods.third_party.offer``.
     """
 
     def __init__(self, directory: pathlib.Path, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
         self.write: Callable[[], tempfile.TemporaryDirectory[str]] | None = None
-        self.live_source: Callable[[Any], None] | None = None
+        self.live_network: Callable[[Any], Any] | None = None
         self._path, self._temporary = directory, temporary
         self._loaded = directory, file_states(directory)
         self._is_trusted = op_allowlist.is_trusted()
@@ -287,13 +284,6 @@ def _folder_with_link(directory: str) -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory(prefix="attribution_")
     os.symlink(directory, os.path.join(folder.name, "model"), target_is_directory=True)
     return folder
-
-
-def _are_functions(signatures: Any, names: Iterable[str]) -> bool:
-    """Return whether signatures map some names to concrete functions; those of other names may be cut off."""
-    return isinstance(signatures, Mapping) and all(
-        isinstance(signatures.get(name), tf.types.experimental.ConcreteFunction) for name in names
-    )
 
 
 def _signature(definition: Any, parts: Collection[int]) -> Signature:

@@ -9,28 +9,26 @@ passed on by any rule, and gradients can be replaced.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph._tf_internals import without_collection
+from attribution.graph._tf_internals import operation_definition, without_collection
 from attribution.graph.view import (
     MODULE,
     GraphView,
     Untranslatable,
     node_of,
     pure_subgraph,
-    set_placeholder,
 )
-from attribution.savedmodel import _gradient_support, noise, scores
+from attribution.savedmodel import _gradient_support, _module_check, scores
 from attribution.savedmodel.file import SavedFile
-from attribution.savedmodel.inputs import random_arrays
+from attribution.savedmodel.inputs import random_arrays, shown
 from attribution.savedmodel.signature import Target, find_target
 from attribution.savedmodel.variables import without_variables
 
@@ -130,14 +128,9 @@ class FrozenGraph:
                 f"the logits of this model cannot be explained: the gradients of {self.inexact} are known only from "
                 "input to output, and the output is probabilities; load it with score='probabilities'"
             )
-        if names == (scores.LOGITS,):
-            raise BadInput(
-                "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
-                "with score='logits'"
-            )
         raise BadInput(
             "the model's output is not known to be probabilities: it ends in no softmax, sigmoid or log-softmax; load "
-            "it with score='output', which explains it as it is"
+            f"it with score='{names[0]}'"
         )
 
     def at_position(self, position: Any) -> FrozenGraph:
@@ -150,7 +143,13 @@ class FrozenGraph:
         """
         if position is not None:
             scores.check_classes_are_last(self.graph, self.output)
-        dtype, shape, position = self.graph.dtype(self.output), self.output_shape, _whole_numbers(position)
+        dtype, shape = self.graph.dtype(self.output), self.output_shape
+        numbers = np.atleast_1d(np.asarray([] if position is None else position))
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise BadInput(
+                f"position must be whole numbers, one for each axis between batch and classes, not {position!r}"
+            )
+        position = tuple(numbers.tolist())
         if not dtype.is_floating:
             kind = "class numbers or counts" if dtype.is_integer else "values of this type"
             raise BadInput(
@@ -159,41 +158,21 @@ class FrozenGraph:
             )
         if shape.rank is None:
             raise BadInput(
-                "the file does not declare the shape of its output, which random inputs do not show either; give it by "
-                "tf.ensure_shape in the network"
+                "the file does not declare the shape of its output; give it by tf.ensure_shape in the network"
             )
         classes = scores.classes_of(shape, position)
-        if classes is None and position:
-            raise BadInput(
-                f"position {position} does not fit the model's output of shape {shown(shape)}: it needs one number for "
-                "each axis between batch and classes"
-            )
         if classes is None:
-            more = "; where it has positions, choose one with position=" if shape.rank > 2 else ""
+            given = f" at position {position}" if position else ""
+            more = "; choose a number for each axis between with position=" if shape.rank > 2 else ""
             if self.other_outputs:
                 more += f"; or choose another output with output= (--output_tensor=): {listed(self.other_outputs)}"
             raise BadInput(
-                f"the model's output has shape {shown(shape)}; scores of shape (batch, classes) are needed{more}"
+                f"the model's output has shape {shown(shape)}; scores of shape (batch, classes) are needed{given}{more}"
             )
         for index, size in zip(position, shape[1:], strict=False):
             if index < 0 or (size is not None and index >= size):
                 raise BadInput(f"position {position} is outside the model's output of shape {shown(shape)}")
         return dataclasses.replace(self, position=position, num_classes=classes)
-
-
-def _whole_numbers(position: Any) -> tuple[int, ...]:
-    """Return a position as whole numbers, one for each axis."""
-    if position is None:
-        return ()
-    array = np.atleast_1d(np.asarray(position))
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise BadInput(f"position must be whole numbers, one for each axis between batch and classes, not {position!r}")
-    return tuple(int(index) for index in array)
-
-
-def shown(shape: tf.TensorShape) -> str:
-    """Return a shape as messages say it."""
-    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")" if shape.rank else str(shape)
 
 
 @without_collection()
@@ -253,7 +232,7 @@ def freeze(
         inputs=target.inputs,
         input_nodes=target.nodes,
         output=tensor,
-        output_shape=scores.shape_of_output(view.shape(tensor), _output_shape(target)),
+        output_shape=scores.shape_of_output(view.shape(tensor), target.declared.shape),
         head=scores.find_head(view, tensor),
         aliases=target.aliases,
         loaded=target.call if inexact else None,
@@ -278,24 +257,14 @@ def _translated(target: Target) -> tuple[GraphView, str, str, str | None]:
     A translation that is wrong in one operation would give plausible maps. So each is compared with the module. Where a
     module cannot be translated, or gives something else then, it stays.
     """
-    from attribution.savedmodel._module_check import MATCHES  # few files have a module
-
     try:
         view, tensor = _as_view(target, translated=True)
-        difference = _comparison(target, view, tensor)()
-        if difference in MATCHES:
+        difference = _module_check.difference(view, list(target.nodes.values()), tensor, target.inputs, target.call)
+        if difference in _module_check.MATCHES:
             return view, tensor, "", difference
     except Untranslatable as error:
         difference = f"{error} has no translation"
     return *_as_view(target, translated=False), difference, None
-
-
-def _comparison(target: Target, view: GraphView, tensor: str) -> Callable[[], str]:
-    """Return the function that compares a graph with the file; see ``_module_check.difference``."""
-    from attribution.savedmodel import _module_check
-
-    nodes = list(target.nodes.values())
-    return functools.partial(_module_check.difference, view, nodes, tensor, target.inputs, target.call)
 
 
 def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
@@ -314,50 +283,78 @@ def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
     pure = pure_subgraph(graph_def, [tensor], keep=target.nodes.values())
     if any(node.op == "DecodeCSV" for node in pure.node):
         raise BadInput(f"'{target.path}' parses CSV by DecodeCSV; export a signature that takes the columns as numbers")
-    pure = noise.without_idle_noise(_with_columns(pure), tensor)
+    pure = _with_columns(pure)
 
     def gives_file_scores() -> bool:  # as of state that is changed and changed back
-        from attribution.savedmodel._module_check import OTHER_SCORES
+        view, nodes = GraphView(pure, weights), list(target.nodes.values())
+        found = _module_check.difference(view, nodes, tensor, target.inputs, target.call)
+        return found != _module_check.OTHER_SCORES
 
-        return _comparison(target, GraphView(pure, weights), tensor)() != OTHER_SCORES
-
-    noise.check_not_random(target, graph_def, pure, tensor, state, gives_file_scores)
-    _declare_ranks(pure, target)
+    _check_not_random(target, pure, state, gives_file_scores)
     return GraphView(pure, weights), tensor
 
 
-def _declare_ranks(graph_def: Any, target: Target) -> None:
-    """Give the placeholders of unknown rank the shapes that the signature knows; refuse those that nobody knows."""
-    unknown = {}
-    for name, spec in target.inputs.items():
-        if spec.shape.rank is None:
-            raise BadInput(
-                f"input '{name}' of '{target.path}' has no declared rank; export it with its shape, as in "
-                f"tf.TensorSpec((None, 8), tf.{spec.dtype.name}), or fix its value with given= (--given=)"
-            )
-        if target.placeholders[name].shape.rank is None:
-            unknown[target.placeholders[name].op.name] = spec
-    for node in graph_def.node:
-        if node.name in unknown:
-            set_placeholder(node, unknown[node.name].dtype, unknown[node.name].shape)
+def _check_not_random(
+    target: Target, pure: tf.compat.v1.GraphDef, state: Collection[str], gives_file_scores: Callable[[], bool]
+) -> None:
+    """Refuse a file that gives other scores at every call, or that cannot be differentiated.
 
+    A map would be of no single score.
 
-def _output_shape(target: Target) -> tf.TensorShape:
-    """Return an output's shape: as inferred, as the signature declares it, and else as two runs show it."""
-    shape = target.declared.shape
-    if shape.rank == 0 or (shape.rank is not None and shape[-1] is not None):
-        return shape
-    try:
-        first, second = (
-            target.call(*map(tf.constant, random_arrays(target.inputs.values(), rows, size))).shape
-            for rows, size in ((2, 64), (3, 96))
+    Parameters
+    ----------
+    target
+        The function.
+    pure
+        What its output needs of its graph, without control edges.
+    state
+        Nodes that read what the graph itself writes.
+    gives_file_scores
+        Returns whether the pure graph computes the scores of the file; called where all that seems random is state.
+
+    Raises
+    ------
+    BadInput
+        If it is refused.
+    """
+    if frame := next((node.name for node in pure.node if node.op in ("Enter", "RefEnter")), None):
+        raise BadInput(
+            f"'{target.path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated "
+            "once loaded; export it after tf.compat.v1.enable_control_flow_v2()"
         )
+    definitions = ((node.name, operation_definition(node.op)) for node in pure.node)
+    if writer := next((name for name, one in definitions if one and any(arg.is_ref for arg in one.input_arg)), None):
+        raise BadInput(
+            f"'{target.path}' changes a reference variable of TensorFlow 1 where it computes ('{writer}'); export it "
+            "for inference, without that change"
+        )
+    random = _gradient_support.first_random(pure, state)
+    if random is None or (
+        _gradient_support.first_random(pure, ()) is None and _leaves_state(target) and gives_file_scores()
+    ):
+        return
+    remedy = "export it for inference, with dropout and augmentation off"
+    if random.endswith(_gradient_support.CHANGED):
+        remedy += ", and recurrent layers without stateful=True"
+    if single := [name for name, spec in target.inputs.items() if spec.shape.rank in (None, 0)]:
+        example = f"{{'{single[0]}': False}}, --given={single[0]}=False"
+        remedy += f", or load it with given= for {listed(single)} where that turns them off, as in given={example}"
+    raise BadInput(f"'{target.path}' gives other scores at every call, because of {random}; {remedy}")
+
+
+def _leaves_state(target: Target) -> bool:
+    """Tell whether a call on random inputs leaves every variable as it was, to the bit."""
+    specs = target.inputs.values()
+    if not all(spec.dtype.is_floating or spec.dtype.is_integer for spec in specs):
+        return False
+    variables = list(target.function.variables)
+    before = [variable.read_value() for variable in variables]
+    try:
+        target.call(*map(tf.constant, random_arrays(specs, 2, 2)))
     except (TypeError, ValueError, tf.errors.OpError):
-        return shape
-    if first.rank != second.rank:
-        return shape
-    found = tf.TensorShape([one if one == other else None for one, other in zip(first, second, strict=True)])
-    return shape.merge_with(found) if shape.is_compatible_with(found) else shape
+        return False
+    pairs = zip(before, variables, strict=True)
+    return all(bool(tf.reduce_all(one == variable.read_value())) for one, variable in pairs)
 
 
 def _with_columns(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:

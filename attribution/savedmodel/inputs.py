@@ -39,6 +39,11 @@ class Expected:
     is_single: bool = False
 
 
+def shown(shape: tf.TensorShape) -> str:
+    """Return a shape as messages say it."""
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")" if shape.rank else str(shape)
+
+
 def checked_feed(inputs: Inputs, expected: Mapping[str, Expected], owner: str) -> dict[str, np.ndarray]:
     """Return inputs by name, in the types that a model takes.
 

@@ -14,7 +14,6 @@ import graphlib
 import hashlib
 import importlib.metadata
 import importlib.util
-import inspect
 import io
 import json
 import math
@@ -38,7 +37,7 @@ ZIP, HDF5 = (".keras",), (".h5", ".hdf5")
 _MOST = 1 << 26  # bytes of a configuration, and of variables that are not in the file
 _CONTENT = "sha256"  # beside a conversion: that of the file
 _MODULES = ("keras", "tf_keras")
-_CHECKS = "3"  # changes with what is refused, and with what is exported
+_CHECKS = "4"  # changes with what is refused, and with what is exported
 # Layers with code in their file, or with a path of another file that is run.
 _RUN_CODE = ("Lambda", "__lambda__", "ClassMethod", "FlaxLayer", "JaxLayer", "TFSMLayer", "TorchModuleWrapper")
 _OF_BOTH = {"Functional", "Model", "Sequential", "Policy", "TensorShape"}  # the last two of Keras 2
@@ -342,7 +341,7 @@ def _parts(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def check_live(network: Any) -> None:
-    """Refuse objects other than built Keras models, and models whose ``predict`` differs from their call."""
+    """Refuse objects other than built Keras models, and models whose ``predict`` is not known from their call."""
     import keras
 
     if not isinstance(network, keras.Model):
@@ -350,21 +349,11 @@ def check_live(network: Any) -> None:
     # A subclassed model can be built and yet not know the shape of its inputs.
     if not network.built or not (hasattr(network, "inputs") or network._called):
         raise BadInput(f"the Keras model '{network.name}' is not built; call it on inputs before it is explained")
-    if name := _always_trained(network):
-        raise BadInput(
-            f"layer '{name}' of the Keras model '{network.name}' is called with training=True, which its call obeys "
-            "and its predict ignores; export the model, and load the file that is to be explained"
-        )
     if type(network).predict_step is not keras.Model.predict_step:
         raise BadInput(
             f"the Keras model '{network.name}' has its own predict_step, so that its call is not what it predicts; "
             "export the function that is to be explained"
         )
-    _check_names(network)
-
-
-def _check_names(network: Any) -> None:
-    """Refuse a dictionary of inputs whose keys are other than the inputs' names."""
     given = getattr(network, "input", None) if hasattr(network, "inputs") else None
     for key, one in given.items() if isinstance(given, dict) else ():
         if getattr(one, "name", key) != key:  # further dictionaries and lists have their inputs' names
@@ -372,19 +361,6 @@ def _check_names(network: Any) -> None:
                 f"the Keras model '{network.name}' takes '{key}' for its input named '{one.name}'; give both the same "
                 "name"
             )
-
-
-def _always_trained(network: Any) -> str | None:
-    """Return the name of a layer that a functional model, or a model in it, calls with training=True."""
-    for layer in getattr(network, "layers", ()):
-        calls = getattr(layer, "_inbound_nodes", ())
-        default = inspect.signature(layer.call).parameters.get("training")
-        by_itself = default is not None and default.default is True  # a layer of augmentation
-        if not by_itself and any(call.arguments.kwargs.get("training") is True for call in calls):
-            return str(layer.name)
-        if name := _always_trained(layer):
-            return name
-    return None
 
 
 def _export_as_called(network: keras.Model, path: str) -> None:

@@ -39,8 +39,12 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     if is_keras_file(directory):
         return keras_files.converted(directory)
     try:
-        if found := _newest(directory):
-            return found
+        if (directory / "saved_model.pb").is_file():
+            return directory
+        children = directory.iterdir() if directory.is_dir() else ()
+        versions = [child for child in children if child.name.isdecimal() and (child / "saved_model.pb").is_file()]
+        if versions:
+            return max(versions, key=lambda child: int(child.name))
     except (OSError, ValueError) as error:
         message = reason(error) if isinstance(error, OSError) else str(error)
         raise BadInput(f"'{shortened(path)}' cannot be read: {message}; name the directory of a SavedModel") from error
@@ -50,20 +54,14 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
             f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
         )
     if directory.is_file():
-        raise BadInput(f"'{path}' is a file; a SavedModel is a directory{_way_to_export(directory)}")
+        raise BadInput(
+            f"'{path}' is a file; a SavedModel is the directory that holds saved_model.pb, as keras.Model.export or "
+            "tf.saved_model.save writes it (of a frozen graph: docs/own_models.md, under 'Frozen graphs')"
+        )
     raise BadInput(
         f"'{path}' does not exist; a directory with saved_model.pb, or a .keras or .h5 file, is needed"
         f"{similar_paths(directory)}"
     )
-
-
-def _newest(directory: pathlib.Path) -> pathlib.Path | None:
-    """Return the directory itself or that of its highest version, None if neither holds a SavedModel."""
-    if (directory / "saved_model.pb").is_file():
-        return directory
-    children = directory.iterdir() if directory.is_dir() else ()
-    versions = [child for child in children if child.name.isdecimal() and (child / "saved_model.pb").is_file()]
-    return max(versions, key=lambda child: int(child.name), default=None)
 
 
 def fingerprint(directory: str | os.PathLike[str]) -> str:
@@ -99,15 +97,3 @@ def content_of(directory: pathlib.Path) -> str:
                     while block := file.read(1 << 18):
                         digest.update(block)
     return digest.hexdigest()
-
-
-def _way_to_export(path: pathlib.Path) -> str:
-    """Return how a file of another format becomes a SavedModel, as the end of a sentence on it."""
-    suffix = path.suffix.lower()
-    if path.name == "saved_model.pb":
-        return f": name '{path.parent}'"
-    if suffix == ".pb":
-        return "; how to write one of a frozen graph is in docs/own_models.md, under 'Frozen graphs'"
-    if suffix == ".tflite":
-        return ", and a file of TensorFlow Lite has no gradients: name the SavedModel that it was converted from"
-    return ", which keras.Model.export or tf.saved_model.save writes"

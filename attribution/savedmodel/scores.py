@@ -129,7 +129,7 @@ def _moved(graph: GraphView, activation: str, moves: Sequence[str], axis: int) -
 
 
 def _value(graph: GraphView, node: str) -> list[int]:
-    """Return the value of a node that depends on no input, such as an order of axes that is computed from the rank."""
+    """Return the value of a node that depends on no input, such as an order of axes that ``tf.nn.softmax`` computes."""
     view = GraphView(pure_subgraph(graph.graph_def, [node]), graph.weights)
     evaluate = tf.function(lambda: view.import_on({}, [f"{node}:0"])[0][0], autograph=False)
     with tf.init_scope():  # also where a function is being built

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -93,15 +93,20 @@ def find_target(
         If the signature, an input or the output does not exist or is ambiguous.
     """
     _check_names(signature, inputs, output)
-    if loaded is None:
-        loaded = _load(file, path, signature, inputs, output)
-    elif not hasattr(loaded, "signatures"):
+    if loaded is not None and not hasattr(loaded, "signatures"):
         raise BadInput(f"loaded must be what SavedFile.load returned of this path, not {loaded!r}")
     if inputs:
-        function, names, outputs = _between_tensors(loaded, file, path, list(inputs), output)
-        declared = Signature({}, {})
+        if file.has_objects:
+            raise BadInput(f"inputs= names tensors of a TensorFlow 1 file, and '{path}' is none; leave it out")
+        if output is None:
+            raise BadInput("inputs= names tensors, so output= must name one too, as in 'resnet_model/final_dense:0'")
+        loaded = file.load([], [output], inputs) if loaded is None else loaded
+        function, declared = _between_tensors(loaded, file, path, list(inputs), output), Signature({}, {})
+        nodes = [name.split(":")[0] for name in inputs]
+        names, outputs = nodes if len(set(nodes)) == len(nodes) else list(inputs), [output]
     else:
-        name = _chosen_signature(file, loaded.signatures, path, signature)
+        name = _chosen_signature(file, path, signature)
+        loaded = file.load([name]) if loaded is None else loaded
         function, declared = loaded.signatures[name], file.signatures[name]
         # Nested structures are flattened in the order of their sorted keys.
         names, outputs = sorted(function.structured_input_signature[1]), sorted(function.structured_outputs)
@@ -117,6 +122,11 @@ def find_target(
     placeholders = dict(zip(names, function.inputs, strict=False))  # what follows are variables
     specs = {name: _declared(tensor, declared.inputs.get(name)) for name, tensor in placeholders.items()}
     fixed = _fixed(path, specs, given)
+    if open_ := [name for name, tensor in placeholders.items() if name not in fixed and tensor.shape.rank is None]:
+        raise BadInput(
+            f"input '{open_[0]}' of '{path}' has no declared rank; export it with its shape, as in "
+            f"tf.TensorSpec((None, 8), tf.{specs[open_[0]].dtype.name}), or fix its value with given= (--given=)"
+        )
 
     def call(*arrays: Any) -> Any:
         values = {**fixed, **dict(zip((name for name in specs if name not in fixed), arrays, strict=True))}
@@ -150,25 +160,12 @@ def _check_names(signature: Any, inputs: Any, output: Any) -> None:
         raise BadInput(f"inputs must be a list of tensors' names, such as ['input_tensor:0'], not {inputs!r}")
 
 
-def _load(file: SavedFile, path: Any, signature: str | None, inputs: Sequence[str], output: str | None) -> Any:
-    """Load what a signature or some tensors need of a file."""
-    if file.has_objects and not file.signatures:
-        raise BadInput(f"'{path}' has no signature; export it with keras.Model.export, or with a signature")
-    if file.has_objects and inputs:
-        raise BadInput(f"inputs= names tensors of a TensorFlow 1 file, and '{path}' is none; leave it out")
-    if inputs:
-        return file.load([], [output] if output else [], inputs)
-    return file.load([_chosen_signature(file, file.signatures, path, signature)])
-
-
-def _chosen_signature(file: SavedFile, available: Iterable[str], path: Any, name: str | None) -> str:
+def _chosen_signature(file: SavedFile, path: Any, name: str | None) -> str:
     """Return the name of the signature to explain: the one wanted, ``serving_default``, ``serve``, or the only one."""
-    names = list(available)
+    names = list(file.signatures)
     if not names:
-        raise BadInput(
-            f"'{path}' has no signature; name its tensors, as in inputs=['input_tensor:0'], output='dense:0', "
-            "or export it with keras.Model.export"
-        )
+        way = "" if file.has_objects else "name its tensors, as in inputs=['input_tensor:0'], output='dense:0', or "
+        raise BadInput(f"'{path}' has no signature; {way}export it with keras.Model.export, or with a signature")
     known = [one for one in ("serving_default", "serve") if one in names]
     chosen = name or (known[0] if known else names[0] if len(names) == 1 else None)
     if chosen is None or chosen not in names:
@@ -182,22 +179,14 @@ def _chosen_signature(file: SavedFile, available: Iterable[str], path: Any, name
     return chosen
 
 
-def _between_tensors(
-    loaded: Any, file: SavedFile, path: Any, inputs: list[str], output: str | None
-) -> tuple[Any, list[str], list[str]]:
-    """Return the function between named tensors of a TensorFlow 1 file, and the names of its inputs and output."""
-    if not hasattr(loaded, "prune"):
-        raise BadInput(f"'{path}' is not a TensorFlow 1 file: address it by signature=, not by tensor names")
-    if output is None:
-        raise BadInput("inputs= names tensors, so output= must name one too, as in 'resnet_model/final_dense:0'")
+def _between_tensors(loaded: Any, file: SavedFile, path: Any, inputs: list[str], output: str) -> Any:
+    """Return the function between named tensors of a TensorFlow 1 file."""
     try:
-        function = loaded.prune(inputs, [output])
+        return loaded.prune(inputs, [output])
     except (KeyError, ValueError, UnliftableError) as error:
         raise BadInput(
             f"'{path}': {gist(error)}; its placeholders are {listed(file.placeholders())}, inputs= names those needed"
         ) from error
-    nodes = [name.split(":")[0] for name in inputs]
-    return function, nodes if len(set(nodes)) == len(nodes) else inputs, [output]
 
 
 def _declared(tensor: Any, declared: tf.TensorSpec | None) -> tf.TensorSpec:

@@ -54,7 +54,9 @@ def without_variables(
         Nodes that read what the graph itself writes, but for what it writes back as it was read.
     """
     variables = {id(variable.handle): variable for variable in function.graph.variables}
-    captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
+    captured: dict[str, Any] = {
+        placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures
+    }
     converted, kept = _conversion(function, captured)
     written = _written(converted.graph_def, _identity_sources(converted.graph_def))
     graph_def, indices = _tf_internals.variables_as_constants(converted)
@@ -69,7 +71,8 @@ def without_variables(
         values = {name: variable.read_value() for name, variable in known.items() if variable is not None}
         graph_def, lowered = lower(graph_def, values)
         renamed = {old: lowered.get(name, name) for old, name in renamed.items()} | lowered
-    if constants or _has_choices(graph_def):
+    has_merge = any(node.op == "Merge" for node in graph_def.node)
+    if constants or has_merge or _gradient_support.first_random(graph_def, ()):  # which a branch could rule out
         graph_def = take_branches(graph_def)
     _gradient_support.restore(graph_def)
     reads = _reads(graph_def, kept)
@@ -166,11 +169,6 @@ def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
             loop, _, place = node.input[0].partition(":")
             if loop in loops:
                 node.attr["T"].type = loops[loop][int(place or 0)]
-
-
-def _has_choices(graph_def: tf.compat.v1.GraphDef) -> bool:
-    """Return whether a graph has branches of TensorFlow 1, or something random that a branch could rule out."""
-    return any(node.op == "Merge" for node in graph_def.node) or bool(_gradient_support.first_random(graph_def, ()))
 
 
 def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]) -> dict[str, Any]:

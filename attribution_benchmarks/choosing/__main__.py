@@ -28,18 +28,21 @@ from absl import flags
 from attribution import cli
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, print_line
-from attribution.explained_inputs import (
+from attribution.files import check_directory
+from attribution.inputs import (
+    PREPROCESSINGS,
     ExplainedInputs,
     check_class_names,
     explained_inputs,
+    find_files,
     read_and_explained,
+    read_class_names,
+    read_pictures,
     reads_tokens,
     table_of,
     words_of,
 )
-from attribution.files import check_directory
 from attribution.methods.registry import resolve_method
-from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_class_names, read_pictures
 from attribution.reading import read_array
 from attribution_benchmarks.core.progress import Bars
 
@@ -51,9 +54,6 @@ flags.DEFINE_list(
     ".csv or .npz", flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_list(
-    "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
-)
-flags.DEFINE_list(
     "masks", [], "images that are bright where a map should be, in the order of --images, or one .npy file of them",
     flag_values=FLAGS,
 )  # fmt: skip
@@ -64,10 +64,6 @@ flags.DEFINE_list(
 flags.DEFINE_string("class_names", "", "file with the names of the classes: one a line, or JSON", flag_values=FLAGS)
 flags.DEFINE_enum(
     "preprocessing", None, list(PREPROCESSINGS), "how pixels are scaled; when empty, as attribution.explain does",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_enum(
-    "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_float(
@@ -90,8 +86,8 @@ def main(flag_values: flags.FlagValues) -> None:
     check_class_names(names, flag_values.class_names, model)
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
     found_inputs = explained_inputs(
-        model, read, explain_input, table or flag_values.images, flag_values.other_inputs, limit=flag_values.limit,
-        resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing or "", note=_note,
+        model, read, explain_input, table or flag_values.images, limit=flag_values.limit,
+        scaling=flag_values.preprocessing or "", note=_note,
     )  # fmt: skip
     labels = found_inputs.labels
     masks = _masks(flag_values, found_inputs)
@@ -219,7 +215,7 @@ def _masks(flag_values: flags.FlagValues, inputs: ExplainedInputs) -> np.ndarray
     if files[0].suffix == ".npy":
         found = np.concatenate([np.atleast_1d(read_array(file)) for file in files]) > 0
     else:
-        found = read_pictures(files, [*shape[1:-1], 1], flag_values.resize_mode)[..., 0] > 127
+        found = read_pictures(files, [*shape[1:-1], 1])[..., 0] > 127
     if len(found) < shape[0]:
         raise BadInput(f"--masks has {len(found)} masks for {shape[0]} inputs")
     return found[: shape[0]]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.explained_inputs import reads_tokens
+from attribution.inputs import reads_tokens
 from attribution.methods.perturbation import positions
 from attribution.model.batching import checked_targets
 from attribution_benchmarks.choosing.choice import INPUT_VALUES

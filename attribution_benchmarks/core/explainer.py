@@ -21,8 +21,9 @@ import numpy as np
 import attribution
 from attribution import Method, reading
 from attribution.errors import BadInput, MissedSum, listed
-from attribution.explain import BrokenContract, with_parameters
+from attribution.explain import BrokenContract
 from attribution.files import atomic_write, remove_stale
+from attribution.methods.registry import with_parameters
 from attribution.savedmodel.inputs import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, ModelScores, with_targets
 from attribution_benchmarks.core.controls import Control
@@ -159,11 +160,12 @@ class Explainer:
     def _explained_together(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MissedSum)  # a line for each batch
-            return attribution.explain_many(
+            maps: dict[str, np.ndarray] = attribution.explain_many(
                 {name: self.methods[name] for name in names}, model, batch.inputs, batch.targets,
                 explain_input=batch.explained or None, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds,
                 resize=True,
             )  # fmt: skip
+            return maps
 
 
 def _under_controls(

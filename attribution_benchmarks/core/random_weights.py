@@ -177,7 +177,7 @@ def networks(controls: Iterable[Control], count: int = NETWORKS, place: int = 0)
 @functools.lru_cache(maxsize=MOST)  # every batch is explained on all of them
 def _random(model: Any, seed: int, number: int) -> Any:
     found = model.on(with_shuffled_weights(model.path, seed, model.score, number=number))
-    found.live_source = model.live_source
+    found.source.live_network = model.source.live_network
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attribution.methods.perturbation import positions, superpixels
+from attribution.methods.perturbation import labels_of, positions
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.metrics.faithfulness import (
@@ -93,7 +93,7 @@ def _irof(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
 def _segments(batch: Batch) -> np.ndarray:
     if len(positions(batch.pictures.shape)) != 2:
         return _grids(batch)
-    labels = flat(superpixels(batch.pictures))
+    labels = flat(labels_of(batch.pictures, "superpixels"))
     return np.stack([np.unique(one, return_inverse=True)[1].reshape(-1) for one in labels])
 
 

@@ -27,7 +27,7 @@ from attribution.export import plain
 from attribution.export.signatures import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS
 from attribution.methods.method import Method
 from attribution.model import batching
-from attribution.model.protocols import Backward, NodeRules
+from attribution.model.batching import Backward, NodeRules
 from attribution.savedmodel.inputs import Expected, Inputs, checked_feed
 from attribution_benchmarks.serving._client import Client
 from attribution_benchmarks.serving._protocols import ServerError, parse_model_name
@@ -108,8 +108,6 @@ class ServedModel:
         If the model has no signature of scores, or explains another score; a ``ServerError`` if the server refuses or
         is unavailable.
     """
-
-    live = live_source = None
 
     def __init__(self, client: Client, name: str, *, score: str = "logits", signature: str | None = None):
         self.client = client

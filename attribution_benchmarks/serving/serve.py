@@ -30,10 +30,10 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, installation, listed, print_line
-from attribution.explain import with_parameters
 from attribution.export import _by_signature, export
 from attribution.export.signatures import SHEET
 from attribution.files import atomic_write
+from attribution.methods.registry import with_parameters
 from attribution.savedmodel.paths import fingerprint
 from attribution_benchmarks.core.bundled_models import models_folder
 

@@ -17,7 +17,6 @@ from attribution import files
 from attribution.errors import BadInput
 from attribution.files import (
     LOCK,
-    UNFINISHED,
     atomic_directory,
     atomic_write,
     cache_directory,
@@ -58,23 +57,6 @@ def test_text_bytes_and_what_a_function_writes_arrive_as_they_are(tmp_path):
     atomic_write(tmp_path / "below" / "array.npy", lambda file: np.save(file, array))
     np.testing.assert_array_equal(np.load(tmp_path / "below" / "array.npy"), array)
     assert sorted(os.listdir(tmp_path)) == ["below", "file.txt"] and os.listdir(tmp_path / "below") == ["array.npy"]
-
-
-def test_a_file_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
-    path, calls = tmp_path / "file.txt", []
-
-    def recorded(name):
-        function = getattr(os, name)
-        return lambda *arguments: (calls.append((name, path.exists())), function(*arguments))[1]
-
-    for name in ("fsync", "sync", "replace", "rename"):
-        monkeypatch.setattr(os, name, recorded(name))
-    atomic_write(path, b"0123456789")
-    assert calls == [("fsync", False), ("replace", False)]
-    calls.clear()
-    with atomic_directory(tmp_path / "set") as unfinished:
-        (unfinished / "file").write_text("x")
-    assert [name for name, _ in calls] == ["sync", "rename"]
 
 
 def test_names_that_are_no_text_are_written_as_escapes(tmp_path):
@@ -174,8 +156,6 @@ def test_directories_to_write_to_may_be_missing_but_not_files(tmp_path):
 def test_a_directory_that_takes_no_files_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"--plot_dir='/proc/new': '/proc' cannot be written to"):
         check_directory("plot_dir", "/proc/new")
-    with pytest.raises(BadInput, match="cannot be used: File name too long"):
-        check_directory("plot_dir", "x" * 300)
 
 
 def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
@@ -201,48 +181,18 @@ def test_what_must_be_a_path_is_no_address():
         attribution.load_model("gs://bucket/model")
 
 
-@pytest.mark.parametrize("kind", ["file", "directory"])
-def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path):
-    killed, living = (start_writer(kind, tmp_path) for _ in range(2))
-    for process in (killed, living):
-        assert process.stdout.readline() == "half\n"
-    assert len(os.listdir(tmp_path)) == 2 and all(name.endswith(UNFINISHED) for name in os.listdir(tmp_path))
-    kill(killed)
-    if kind == "file":
-        atomic_write(tmp_path / "table.csv", "whole")
-    else:
-        with atomic_directory(tmp_path / "set"):
-            pass
-    assert len(list(tmp_path.glob(f"*{UNFINISHED}"))) == 1  # of the one that lives
-    living.kill()
-    living.wait()
-    remove_stale(tmp_path, prefix="")
-    assert os.listdir(tmp_path) == [{"file": "table.csv", "directory": "set"}[kind]]
-    killed.wait()
-
-
-def test_only_unfinished_paths_are_stale(tmp_path):
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "file").write_text("x")
-    here = tmp_path / "here"
-    here.mkdir()
+def test_only_unfinished_paths_are_stale_and_after_a_day(tmp_path):
     for name in (".hidden", "table.csv.unfinished", ".gitignore"):
-        (here / name).write_text("x")
-    (here / ".link.unfinished").symlink_to(tmp_path / "outside" / "file")
-    (here / ".folder.unfinished").symlink_to(tmp_path / "outside")
-    before = sorted(os.listdir(here))
-    remove_stale(here)
-    assert sorted(os.listdir(here)) == before and (tmp_path / "outside" / "file").read_text() == "x"
-    (here / ".file.unfinished").write_text("x")
-    remove_stale(here)
-    assert sorted(os.listdir(here)) == before
-
-
-def test_a_pipe_with_the_name_of_a_stale_file_blocks_nobody(tmp_path):
-    code = "import sys; from attribution.files import atomic_write; atomic_write(sys.argv[1], 'x')"
-    os.mkfifo(tmp_path / ".table.csv.0.unfinished")
-    subprocess.run([sys.executable, "-c", code, tmp_path / "table.csv"], check=True, timeout=10)
-    assert os.listdir(tmp_path) == ["table.csv"]
+        (tmp_path / name).write_text("x")
+    before = sorted(os.listdir(tmp_path))
+    (tmp_path / ".file.unfinished").write_text("x")
+    (tmp_path / ".folder.unfinished").mkdir()
+    remove_stale(tmp_path)
+    assert len(os.listdir(tmp_path)) == 5
+    for name in (".file.unfinished", ".folder.unfinished"):
+        os.utime(tmp_path / name, (0, time.time() - 90_000))
+    remove_stale(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_a_second_process_waits_for_a_locked_directory_and_says_so(tmp_path):
@@ -309,25 +259,6 @@ def test_a_directory_is_complete_or_absent(tmp_path):
         (unfinished / "other").write_text("two")
         assert (path / "file").read_text() == "one"
     assert os.listdir(path) == ["other"] and os.listdir(tmp_path / "above") == ["set"]
-
-
-def test_a_directory_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
-    path, rename = tmp_path / "set", os.rename
-    with atomic_directory(path) as unfinished:
-        (unfinished / "file").write_text("one")
-
-    def failing(source, target):
-        if os.listdir(source) == ["other"]:
-            raise OSError(5, "Input/output error")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises(BadInput, match="Input/output error"), atomic_directory(path, replace=True) as unfinished:
-        (unfinished / "other").write_text("two")
-    assert os.listdir(path) == ["file"] and os.listdir(tmp_path) == ["set"]
-    with pytest.raises(BadInput, match="Input/output error"), atomic_directory(tmp_path / "new") as unfinished:
-        (unfinished / "other").write_text("two")
-    assert os.listdir(tmp_path) == ["set"]
 
 
 def test_directories_pipes_and_devices_are_special(tmp_path):

@@ -84,7 +84,7 @@ def test_channels_become_one_number_by_name():
 
 
 def test_pixels_are_those_the_preprocessing_was_given():
-    from attribution.preprocessing import PREPROCESSINGS
+    from attribution.inputs import PREPROCESSINGS
 
     pixels = GENERATOR.integers(0, 256, (2, 4, 5, 3)).astype(np.uint8)
     for way in PREPROCESSINGS.values():
@@ -97,15 +97,11 @@ def test_pixels_are_those_the_preprocessing_was_given():
 
 
 def test_under_a_map_of_zero_the_image_is_seen_and_at_its_peak_the_colour():
-    red = np.broadcast_to([1.0, 0.0, 0.0], (3, 3, 3))
-    image = np.full((3, 3, 3), 0.5)
-    strength = np.zeros((3, 3))
-    strength[1, 1] = 1.0
-    over = plotting.overlaid(image, red, strength)
-    assert over[0, 0, 0] == over[0, 0, 1] == over[0, 0, 2]  # grey
-    assert over[1, 1, 0] > 0.9 and over[1, 1, 1] < 0.1
-    darker = plotting.overlaid(image / 2, red, strength)
-    assert darker[0, 0, 0] < over[0, 0, 0]
+    maps = np.zeros((1, 3, 3))
+    maps[0, 1, 1] = -1.0
+    _, over, limits = plotting.painted({"a": maps}, np.full((1, 3, 3, 3), 128, np.uint8))
+    assert limits["a"][0][0] < 0 and len({*over["a"][0, 0, 0].tolist()}) == 1  # grey
+    assert over["a"][0, 1, 1, 2] > over["a"][0, 1, 1, 0] + 0.2  # blue
 
 
 def test_each_input_is_a_row_and_each_method_a_column_with_its_scale():
@@ -139,6 +135,9 @@ def test_signals_are_drawn_over_their_maps():
 def test_vectors_have_a_bar_for_each_feature_with_its_name_and_value():
     rows, maps = np.array([[1.5, -28100.0, 0.25]]), {"gradient": np.array([[3.0, -1.0, 0.0]])}
     (axis,) = attribution.plot(maps, rows, titles=["row 0"], feature_names=["age", "size $x$", "pH"]).axes
+    for order in ([1, 0, 2], [2, 1, 0]):  # sorted, however the features are
+        turned = attribution.plot(maps["gradient"][:, order], rows[:, order]).axes[0]
+        assert [bar.get_width() for bar in turned.patches] == [3.0, -1.0, 0.0]
     assert [bar.get_width() for bar in axis.patches] == [3.0, -1.0, 0.0]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["age = 1.5", "size $x$ = -28100", "pH = 0.25"]
     low, high = axis.get_xlim()
@@ -185,8 +184,8 @@ def test_inputs_explained_together_share_a_chart_of_bars():
     maps = {"gradient": {name: -array for name, array in inputs.items()}}
     figure = attribution.plot(maps, inputs)
     first, second = figure.axes
-    assert [label.get_text() for label in first.get_yticklabels()] == ["age = 1", "size 0 = 3", "size 1 = 4"]
-    assert [bar.get_width() for bar in second.patches] == [-2, -5, -6]
+    assert [label.get_text() for label in first.get_yticklabels()] == ["size 1 = 4", "size 0 = 3", "age = 1"]
+    assert [bar.get_width() for bar in second.patches] == [-6, -5, -2]
     assert len(attribution.plot(maps["gradient"], inputs).axes) == 2  # of one method
     others = {"kind": np.array([["a"], ["b"]]), "picture": np.zeros((2, 4, 4, 3))}  # not explained, so not drawn
     assert len(attribution.plot(maps, inputs | others).axes[0].get_yticklabels()) == 3
@@ -195,9 +194,7 @@ def test_inputs_explained_together_share_a_chart_of_bars():
     with pytest.raises(BadInput, match="maps of one input are given for inputs by name"):
         attribution.plot(inputs["age"], inputs)
     picture = np.zeros((2, 4, 4, 3))
-    figure = attribution.plot({"gradient": {"picture": picture}}, {"picture": picture})
-    assert len(figure.axes) == 8  # inputs and maps with their scales
-    with pytest.raises(BadInput, match="'picture' of several inputs have positions; plot each alone"):
+    with pytest.raises(BadInput, match="'picture' of several inputs have positions; plot the maps of each"):
         attribution.plot({"age": inputs["age"], "picture": picture}, {"age": inputs["age"], "picture": picture})
 
 

@@ -83,16 +83,6 @@ def test_sizes_are_limited(tmp_path, monkeypatch):
         reading.read_pixels(tmp_path / "bomb.png")
 
 
-def test_memory_that_is_missing_is_one_line(tmp_path, monkeypatch):
-    def more_than_there_is(*_, **__):
-        raise MemoryError
-
-    (tmp_path / "a.npy").write_bytes(array_bytes(np.zeros(3)))
-    monkeypatch.setattr(np, "load", more_than_there_is)
-    with pytest.raises(BadInput, match=r"a\.npy is not a readable array: it needs more memory than available"):
-        reading.read_array(tmp_path / "a.npy")
-
-
 class Attack:
     def __init__(self, path):
         self.path = path
@@ -131,7 +121,7 @@ def test_other_formats_are_refused(tmp_path):
         reading.read_array(tmp_path / "like.npy")
     Image.new("L", (3, 3)).save(tmp_path / "x.ppm")
     (tmp_path / "x.ppm").rename(tmp_path / "x.png")
-    with pytest.raises(BadInput, match="not a BMP, GIF, JPEG, PNG, TIFF or WEBP file"):
+    with pytest.raises(BadInput, match="not a BMP, GIF, JPEG, PNG or WEBP file"):
         reading.read_pixels(tmp_path / "x.png")
 
 

@@ -208,7 +208,7 @@ def test_an_exported_file_has_a_live_network(tiny_models, monkeypatch):
     data = os.path.getsize(os.path.join(path, "1", "variables", "variables.data-00000-of-00001"))
     assert 4 * tiny(32, False).count_params() < data < 2 * 4 * tiny(32, False).count_params()
     model = classifiers.classifier_at(path)
-    third_party.attach(model, models.live_network(model))
+    third_party.matching(model, models.live_network(model))
 
 
 def test_a_network_of_another_architecture_has_no_live_one(tiny_models, monkeypatch):

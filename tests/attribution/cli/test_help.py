@@ -43,10 +43,9 @@ def test_description_own_flags_and_shared_flags_in_this_order():
     flags.DEFINE_list("image", ["a", "b"], "word " * 40, flag_values=values)
     shown = help_text(values, "What it does.\n\nCost: nothing.\n", __name__)
     assert [line for line in shown.splitlines() if line and line[0] != " "] == [
-        "What it does.", "Cost: nothing.", "Flags:", "Shared flags (attribution.cli):",
+        "What it does.", "Cost: nothing.", f"{__name__}:", "attribution.cli:",
     ]  # fmt: skip
-    assert "      (default: a,b)" in shown.splitlines() and "      (default: 3)" in shown.splitlines()
-    assert max(map(len, shown.splitlines())) <= 100
+    assert "(default: 'a,b')" in shown and "(default: '3')" in shown
 
 
 def test_help_of_scripts_that_are_no_python():

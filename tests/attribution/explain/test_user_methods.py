@@ -66,24 +66,6 @@ def test_the_line_of_the_users_file_is_named(own, models, inputs, name, line, wo
     assert "\n" not in str(caught.value) and caught.value.__cause__ is not None
 
 
-class Exits:
-    def __array__(self, *_, **__):
-        raise SystemExit(3)
-
-
-@pytest.mark.parametrize(
-    ("method", "words"),
-    [
-        (lambda queries: None, "returned a NoneType; numbers of shape"),
-        (lambda queries: {"maps": queries.inputs}, "returned a dict; numbers of shape"),
-        (lambda queries: Exits(), "returned a Exits that is no array"),
-    ],
-)
-def test_what_is_no_array_is_refused_by_its_kind(method, words, models, inputs):
-    with pytest.raises(BadInput, match=words):
-        attribution.explain(method, models["signal"], inputs["signal"])
-
-
 def test_a_refusal_stays_as_it_is(own, models, inputs):
     with pytest.raises(BadInput, match=r"^not for signals$"):
         attribution.explain(f"{own}:refuses", models["signal"], inputs["signal"])

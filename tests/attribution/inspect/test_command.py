@@ -1,8 +1,5 @@
 """What a file is, from the file; which methods apply, by trying them; and a line of Python that works."""
 
-import os
-import pathlib
-import subprocess
 import sys
 
 import keras
@@ -150,20 +147,6 @@ def test_an_output_with_positions(inspect, tmp_path):
     assert code == 0 and "classes: 4" in said and "position=(5,))" in said
     code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=x")
     assert code == 2 and "--position=x: expected integers" in said
-
-
-def test_the_module_runs_and_hides_pythons_own_from_nobody(tmp_path):
-    folder = pathlib.Path(attribution.__file__).parent
-    own = subprocess.run(
-        [sys.executable, "-c", "import inspect; print(inspect.__file__)"], capture_output=True, text=True, cwd=folder
-    )
-    assert own.returncode == 0 and not own.stdout.startswith(str(folder))
-    done = subprocess.run(
-        [sys.executable, "-m", "attribution.inspect", f"--model={tmp_path}/none"],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: ") and "does not exist" in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("name, dtype", [("training", "bool"), ("temperature", "float32"), ("k", "int32")])

@@ -172,29 +172,6 @@ def test_a_normalization_in_another_number_format_belongs_to_its_layer(from_func
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 
-def test_z_plus_takes_each_convolution_once_more_than_a_gradient(tmp_path):
-    keras.utils.set_random_seed(0)
-    convolutions = [keras.layers.Conv2D(4, 3, activation="relu") for _ in range(3)]
-    network = keras.Sequential([keras.Input((12, 12, 3)), *convolutions, keras.layers.Flatten(), keras.layers.Dense(2)])
-    network.export(tmp_path / "model", verbose=False)
-    model, image = attribution.load_model(tmp_path / "model"), GENERATOR.normal(size=(1, 12, 12, 3))
-
-    def counted(method):
-        """Return the convolutions forward and backward that the last compiled function needs for its outputs."""
-        attribution.explain(method, model, image.astype(np.float32), 0)
-        graph = next(reversed(model._compiled._functions.values())).graph
-        found, stack = {}, [tensor.op for tensor in graph.outputs]
-        while stack:
-            operation = stack.pop()
-            if operation.name not in found:
-                found[operation.name] = operation.type
-                stack += [tensor.op for tensor in operation.inputs]
-        return [list(found.values()).count(kind) for kind in ("Conv2D", "Conv2DBackpropInput")]
-
-    assert counted("gradient") == [3, 3]
-    assert counted("lrp_alpha1beta0") == counted("lrp_epsilon_plus") == [6, 3]  # also where inputs are negative
-
-
 def test_the_composite_distinguishes_first_convolution_dense_and_merging_layers(chains):
     first, convolution, dense = (
         Rule("box", low=-0.5, high=2.0),

@@ -122,16 +122,6 @@ def test_a_blurred_path_warns(from_function):
         attribution.explain("blur_ig", model, np.full((1, 12, 1), 0.5, np.float32), steps=1)
 
 
-def test_more_steps_leave_less_of_a_residual_of_guided_paths(smooth):
-    model = smooth
-
-    def largest(steps):
-        options = {"steps": steps, "return_residuals": True}
-        return np.abs(attribution.explain("guided_integrated_gradients", model, X, **options)[1].absolute).max()
-
-    assert largest(200) < 0.1 * largest(5)
-
-
 LRP = ["lrp_epsilon", "lrp_epsilon_plus", "lrp_epsilon_plus_flat", "lrp_alpha1beta0", "lrp_cp", "lrp_attn"]
 
 

@@ -39,11 +39,9 @@ def test_a_preset_that_is_not_computed_is_refused_with_the_reason(name):
     assert f"{reason}. {PRESETS[name].evidence}" in str(raised.value) and PRESETS[name].evidence
 
 
-def test_like_is_the_library_after_the_name(models, inputs):
+def test_a_preset_is_the_method_with_its_parameters(models, inputs):
     model, x = models["image"], inputs["image"]
     by_name = attribution.explain("integrated_gradients@saliency", model, x, points=4)
-    by_argument = attribution.explain("integrated_gradients", model, x, like="saliency", points=4)
-    assert by_name.tobytes() == by_argument.tobytes()
     own = attribution.explain("integrated_gradients", model, x, points=4, quadrature="uniform")
     assert by_name.tobytes() == own.tobytes()
 

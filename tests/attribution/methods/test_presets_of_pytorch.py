@@ -40,7 +40,7 @@ def test_a_measured_cell_that_is_not_reproduced_differs():
 
 @pytest.mark.parametrize(("library", "share"), [("captum", 1.0), ("zennit", 1.05)])
 def test_the_rule_of_integrated_gradients_on_a_square(library, share, closed_form):
-    maps = attribution.explain("integrated_gradients", closed_form, POINTS, 0, like=library)
+    maps = attribution.explain(f"integrated_gradients@{library}", closed_form, POINTS, 0)
     np.testing.assert_allclose(maps[:, 1], share * POINTS[:, 1] ** 2, rtol=1e-5)
 
 

@@ -39,29 +39,19 @@ def test_variants_are_of_one_family(original, variants):
     assert {attribution.METHODS[name].family for name in variants} == {attribution.METHODS[original].family}
 
 
-def test_a_custom_method_is_a_family_by_itself_unless_it_names_one(tmp_path, monkeypatch):
+@pytest.mark.parametrize("wrong", ["'gradient'", "['no_method']", "3"])
+def test_a_custom_method_has_the_family_that_it_or_its_first_parent_names(tmp_path, monkeypatch, wrong):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("mine.py").write_text(
         "def alone(passes):\n    return passes.inputs\n\n\n"
-        "def sharpened(passes):\n    return passes.inputs\n\n\nsharpened.family = 'gradient'\n\n\n"
-        "def wrong(passes):\n    return passes.inputs\n\n\nwrong.family = 3\n"
-    )
-    assert attribution.resolve_method("mine.py:alone").family is None
-    assert attribution.resolve_method("mine.py:sharpened").family == "gradient"
-    with pytest.raises(BadInput, match="its attribute family is 3; set it to a word"):
-        attribution.resolve_method("mine.py:wrong")
-
-
-@pytest.mark.parametrize("wrong", ["'gradient'", "['no_method']", "[[]]", "3"])
-def test_a_custom_method_that_names_its_parents_is_of_their_family(tmp_path, monkeypatch, wrong):
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path("mine.py").write_text(
+        "def named(passes):\n    return passes.inputs\n\n\nnamed.family = 'gradient'\n\n\n"
         "def blurred(passes):\n    return passes.inputs\n\n\n"
         "blurred.parents = ['grad_cam', 'gradient', 'grad_cam']\n\n\n"
         f"def wrong(passes):\n    return passes.inputs\n\n\nwrong.parents = {wrong}\n"
     )
-    method = attribution.resolve_method("mine.py:blurred")
-    assert (method.parents, method.family) == (("grad_cam", "gradient"), "class activation")
+    families = {name: attribution.resolve_method(f"mine.py:{name}").family for name in ("alone", "named", "blurred")}
+    assert families == {"alone": None, "named": "gradient", "blurred": "class activation"}
+    assert attribution.resolve_method("mine.py:blurred").parents == ("grad_cam", "gradient")
     with pytest.raises(BadInput, match=r"its attribute parents is .*; set it to a list of methods, such as"):
         attribution.resolve_method("mine.py:wrong")
 

@@ -54,7 +54,7 @@ def test_a_method_of_a_library_is_this_projects_of_the_same_definition(name, wit
     library, _, method = name.partition(".")
     options = {"patch": 4} if method == "occlusion" else {}
     theirs = attribution.explain(name, with_live, EIGHT, TARGETS, **options)
-    ours = attribution.explain(method, with_live, EIGHT, TARGETS, like=library, **options)
+    ours = attribution.explain(f"{method}@{library}", with_live, EIGHT, TARGETS, **options)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
@@ -108,14 +108,13 @@ def test_only_a_network_of_the_same_scores_can_be_attached(tmp_path):
     network.export(tmp_path, verbose=False)
     model = attribution.load_model(tmp_path)
     with pytest.raises(BadInput, match="does not compute the logits of"):
-        third_party.attach(model, build())
+        third_party.matching(model, build())
     with pytest.raises(BadInput, match="was not exported from this network"):
         third_party.with_weights(keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Dense(5)]), model)
-    third_party.attach(model, third_party.with_weights(build(), model))
+    third_party.offer(model, lambda wanted: third_party.with_weights(build(), wanted))
     probabilities = attribution.load_model(tmp_path, score="probabilities")
     with pytest.raises(BadInput, match="does not compute the probabilities of"):
-        third_party.attach(probabilities, network)
-    assert probabilities.live is None
+        third_party.matching(probabilities, network)
 
 
 BUNDLED = {"bim/obj": (128, 128, 3), "svea/baseline": (40, 1), "clevr_xai/relation_network": (128, 128, 3)}
@@ -132,7 +131,7 @@ def test_bundled_networks_are_explained_from_their_path_alone(name):
     model = attribution.load_model(ROOT / "saved_models" / name)
     for library in ("tf_keras_vis", "tf_explain"):
         theirs = attribution.explain(f"{library}.gradient", model, x, **options)
-        ours = attribution.explain("gradient", model, x, like=library, **options)
+        ours = attribution.explain(f"gradient@{library}", model, x, **options)
         assert np.abs(theirs).max() > 0
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4 * np.abs(theirs).max())
     assert attribution.explain("tf_keras_vis.grad_cam", model, x, **options).max() > 0

@@ -1,8 +1,5 @@
 """Several inputs explained together: the maps of each, and sums over all."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -134,47 +131,6 @@ def test_the_sum_over_all_inputs_is_the_difference_from_their_baselines(method, 
     )
     np.testing.assert_allclose(residuals.expected, expected, rtol=1e-5)
     np.testing.assert_allclose(residuals.sums, sum(sums.values()), rtol=1e-4, atol=1e-5)
-
-
-def test_kernel_shap_of_whole_inputs_is_their_enumerated_shapley_value(typed):
-    model, feed = typed
-
-    def score(kept):
-        inputs = {name: array if name in kept or name not in FLOATS else 0 * array for name, array in feed.items()}
-        return model.scores(inputs)[np.arange(ROWS), TARGETS]
-
-    expected = dict.fromkeys(FLOATS, 0.0)
-    for order in itertools.permutations(FLOATS):
-        for place, name in enumerate(order):
-            gain = score(order[: place + 1]) - score(order[:place])
-            expected[name] += gain / math.factorial(len(FLOATS))
-    found = attribution.explain("kernel_shap", model, feed, TARGETS, explain_input="all", groups="inputs")
-    for name, maps in found.items():
-        maps = maps.reshape(ROWS, -1)
-        np.testing.assert_allclose(maps.sum(axis=1), expected[name], rtol=1e-4, atol=1e-5)
-        assert np.ptp(maps, axis=1).max() == 0
-
-
-METHODS = {name: one for name, one in attribution.METHODS.items() if not one.needs_positions}
-FEWER = {
-    "rise": {"masks": 40}, "smoothgrad": {"samples": 3}, "vargrad": {"samples": 3},
-    "expected_gradients": {"samples": 3},
-    "guided_integrated_gradients": {"steps": 3}, "idgi": {"points": 5}, "shapley_sampling": {"permutations": 2},
-    "kernel_shap": {"samples": 100}, "lime": {"samples": 30}, "integrated_gradients": {"points": 5},
-    "lrp_clevr_xai": {"low": -9, "high": 9}, "lrp_epsilon_gamma_box": {"low": -9, "high": 9},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_row_does_not_depend_on_others_nor_on_the_batch(method, typed):
-    model, feed = typed
-    options = FEWER.get(method, {}) | {"explain_input": "age,picture"}
-    maps = attribution.explain(method, model, feed, TARGETS, **options)
-    changed = {name: np.concatenate([array[:1], array[:0:-1]]) for name, array in feed.items()}
-    others = attribution.explain(method, model, changed, TARGETS, batch_size=2, **options)
-    for name, array in maps.items():
-        assert array.shape == feed[name].shape and np.abs(array).max() > 0
-        np.testing.assert_allclose(others[name][0], array[0], rtol=1e-3, atol=1e-5 * np.abs(array).max())
 
 
 @pytest.mark.parametrize("method", ["grad_cam", "guided_grad_cam", "attention_rollout", "xrai", "blur_ig", "full_grad"])

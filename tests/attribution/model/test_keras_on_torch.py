@@ -1,7 +1,10 @@
-"""Networks of Keras on PyTorch: their ``.keras`` file and their exported one."""
+"""Networks of Keras on PyTorch: their ``.keras`` file and their exported one.
+
+Release 0.4.0 has the program that wrote both. ``exported`` is what ``keras.Model.export`` writes: torchax 0.0.13
+lowered the network to StableHLO in place of torch_xla, which does not import with today's PyTorch.
+"""
 
 import pathlib
-import runpy
 
 import keras
 import numpy as np
@@ -11,16 +14,28 @@ import attribution
 from attribution import cli
 from attribution.inspect import __main__ as inspection
 
-MODELS = runpy.run_path(str(pathlib.Path(__file__).with_name("keras_on_torch_models.py")))
-FOLDER = MODELS["FOLDER"]
+FOLDER = pathlib.Path(__file__).with_name("keras_on_torch")
 IMAGES = np.random.default_rng(1).normal(size=(5, 8, 8, 3)).astype(np.float32)
 TARGETS = np.arange(5) % 3
 
 
 @pytest.fixture(scope="module")
 def network():
-    """The same network on TensorFlow, from its definition and not from a file."""
-    return MODELS["network"]()
+    """The same network on TensorFlow, from its definition and not from a file; its weights are always the same."""
+    image = keras.Input((8, 8, 3), name="image")
+    x = keras.layers.Conv2D(4, 3, activation="relu", name="convolution")(image)
+    x = keras.layers.BatchNormalization(name="normalization")(x)
+    x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
+    model = keras.Model(image, keras.layers.Dense(3, name="classes")(x), name="network")
+    generator = np.random.default_rng(0)
+    model.set_weights([generator.uniform(0.2, 1, weight.shape) * _sign(weight, generator) for weight in model.weights])
+    return model
+
+
+def _sign(weight, generator):
+    """Return random signs; of normalization's scale and variance, ones."""
+    positive = weight.path.rsplit("/", 1)[-1] in ("gamma", "moving_variance")
+    return 1 if positive else generator.choice([-1, 1], weight.shape)
 
 
 @pytest.fixture(scope="module")

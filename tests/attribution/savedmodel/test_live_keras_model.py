@@ -129,13 +129,13 @@ ALWAYS_TRAINED = {
 
 
 @pytest.mark.parametrize("kind", ALWAYS_TRAINED)
-def test_a_layer_called_with_training_is_refused_because_call_and_predict_differ(kind):
+def test_a_layer_called_with_training_is_explained_as_it_predicts(kind):
     network = ALWAYS_TRAINED[kind]()
     network.build((None, 8, 8, 3))
     x = np.random.default_rng(0).normal(2, 3, (32, 8, 8, 3)).astype(np.float32)  # one of them is flipped
-    assert np.abs(network.predict(x, verbose=0) - network(x)).max() > 0.1
-    with pytest.raises(BadInput, match=r"layer 'always' .* is called with training=True, .* export the model"):
-        attribution.load_model(network)
+    predicted, model = network.predict(x, verbose=0), attribution.load_model(network)
+    np.testing.assert_allclose(model.scores(x), predicted, rtol=1e-5, atol=1e-5)
+    assert np.abs(predicted - network(x)).max() > 0.1  # which may change moving means
 
 
 class Doubled(keras.Model):

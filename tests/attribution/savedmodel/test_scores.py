@@ -144,8 +144,7 @@ def test_the_output_is_explained_as_it_is(from_function):
         np.testing.assert_allclose(model.scores(X), function(X @ WEIGHTS), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("position", [(2,), "per_row"])
-def test_a_reshape_behind_the_softmax_of_a_map_keeps_its_positions(position, tmp_path):
+def test_a_reshape_behind_the_softmax_of_a_map_keeps_its_positions(tmp_path):
     module, kernel = tf.Module(), WEIGHTS[np.newaxis, np.newaxis, :1]
     module.call = tf.function(
         lambda x: {"scores": tf.reshape(tf.nn.softmax(tf.nn.conv2d(x, kernel, 1, "SAME")), (-1, 6, 4))},
@@ -153,24 +152,23 @@ def test_a_reshape_behind_the_softmax_of_a_map_keeps_its_positions(position, tmp
     )
     tf.saved_model.save(module, str(tmp_path), signatures=module.call)
     x = np.random.default_rng(0).normal(size=(4, 2, 3, 1)).astype(np.float32)
-    model = attribution.load_model(tmp_path, position=position, score="probabilities")
-    inputs = x if position == (2,) else {"x": x, "position": [(2,)] * 4}
+    model = attribution.load_model(tmp_path, position=(2,), score="probabilities")
     p = tf.nn.softmax(x[:, 0, 2] @ WEIGHTS[:1]).numpy()
-    np.testing.assert_allclose(model.scores(inputs), p, rtol=1e-5)
+    np.testing.assert_allclose(model.scores(x), p, rtol=1e-5)
     expected = np.zeros_like(x)
     expected[:, 0, 2, 0] = p[:, 1] * (WEIGHTS[0, 1] - p @ WEIGHTS[0])
-    np.testing.assert_allclose(attribution.explain("gradient", model, inputs, 1), expected, rtol=1e-4, atol=1e-7)
-    logits = attribution.load_model(tmp_path, position=position)
+    np.testing.assert_allclose(attribution.explain("gradient", model, x, 1), expected, rtol=1e-4, atol=1e-7)
+    logits = attribution.load_model(tmp_path, position=(2,))
     assert logits.score == "logits"
-    np.testing.assert_allclose(logits.scores(inputs), x[:, 0, 2] @ WEIGHTS[:1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(logits.scores(x), x[:, 0, 2] @ WEIGHTS[:1], rtol=1e-5, atol=1e-6)
     expected[:, 0, 2, 0] = x[:, 0, 2, 0] * WEIGHTS[0, 1]
-    np.testing.assert_allclose(attribution.explain("lrp_epsilon", logits, inputs, 1), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(attribution.explain("lrp_epsilon", logits, x, 1), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_one_output_has_probabilities_only_behind_a_sigmoid(from_function):
     plain = from_function(lambda x: tf.matmul(x, WEIGHTS[:, :1]), 3)
     assert plain.num_classes == 1
-    with pytest.raises(BadInput, match="gives no probabilities; explain it with score='logits'"):
+    with pytest.raises(BadInput, match="no softmax, sigmoid or log-softmax; load it with score='logits'"):
         attribution.load_model(plain.path, score="probabilities")
     binary = from_function(lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS[:, :1])), 3)
     np.testing.assert_allclose(binary.scores(X), X @ WEIGHTS[:, :1], rtol=1e-5)
@@ -195,7 +193,7 @@ def segmentation(tmp_path_factory):
 
 def test_a_position_of_a_segmentation_map_is_explained(segmentation):
     path, kernel = segmentation
-    with pytest.raises(BadInput, match=r"shape \(any, 4, 5, 3\).*choose one with position="):
+    with pytest.raises(BadInput, match=r"shape \(any, 4, 5, 3\).*with position="):
         attribution.load_model(path)
     x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
     model = attribution.load_model(path, position=(1, 2))
@@ -209,56 +207,19 @@ def test_a_position_of_a_segmentation_map_is_explained(segmentation):
     np.testing.assert_allclose(probabilities.scores(x), tf.nn.softmax(x[:, 1, 2] @ kernel), rtol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def squeezed(tmp_path_factory):
-    """One sigmoid at each of 4 x 5 positions, whose axis of classes the file drops: 4 positions with 5 scores each."""
-    path, kernel = tmp_path_factory.mktemp("squeezed"), np.array([[1.5], [-0.5]], np.float32)
-    module = tf.Module()
-    module.call = tf.function(
-        lambda x: {"scores": tf.squeeze(tf.sigmoid(tf.nn.conv2d(x, kernel[np.newaxis, np.newaxis], 1, "VALID")), -1)},
-        input_signature=[tf.TensorSpec((None, 4, 5, 2), tf.float32, name="x")],
-    )
-    tf.saved_model.save(module, str(path), signatures=module.call)
-    return path, kernel[:, 0]
-
-
-@pytest.mark.parametrize("score", ["logits", "probabilities"])
-def test_positions_are_those_of_the_declared_output(score, squeezed):
-    path, kernel = squeezed
-    with pytest.raises(BadInput, match=r"output has shape \(any, 4, 5\);"):
-        attribution.load_model(path)
-    x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
-    expected = x[:, 1] @ kernel if score == "logits" else 1 / (1 + np.exp(-x[:, 1] @ kernel))
-    model = attribution.load_model(path, position=(1,), score=score)
-    assert model.num_classes == 5
-    np.testing.assert_allclose(model.scores(x), expected, rtol=1e-5)
-    per_row = attribution.load_model(path, position="per_row", score=score)
-    np.testing.assert_allclose(per_row.scores({"x": x, "position": [(1,)] * 3}), expected, rtol=1e-5)
-    if score == "logits":
-        maps = attribution.explain("lrp_epsilon", model, x, 2)
-        np.testing.assert_allclose(maps[:, 1, 2], x[:, 1, 2] * kernel, rtol=1e-4, atol=1e-6)
-        assert np.abs(np.delete(maps, 1, axis=1)).max() == 0
-
-
-@pytest.mark.parametrize("score", ["logits", "probabilities"])
-def test_each_row_may_have_a_position_of_its_own(score, segmentation):
+def test_a_view_at_another_position_is_the_model_loaded_there(segmentation):
     path, _ = segmentation
     x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
-    positions = [(1, 2), (3, 0), (0, 4)]
-    model = attribution.load_model(path, position="per_row", score=score)
-    inputs = {"x": x, "position": positions}
-    alone = [attribution.load_model(path, position=position, score=score) for position in positions]
-    for row, single in enumerate(alone):
-        np.testing.assert_allclose(model.scores(inputs)[row], single.scores(x)[row], rtol=1e-5)
-    for method in ("gradient", "lrp_epsilon", "deeplift", "occlusion", "grad_cam"):
-        options = {"layer": model.layers()[0]} if method == "grad_cam" else {}
-        maps = attribution.explain(method, model, inputs, 2, batch_size=2, **options)
-        for row, single in enumerate(alone):
-            expected = attribution.explain(method, single, x, 2, **options)[row]
-            # A difference of scores has their precision, 1.2e-7 of a score of 1 to 2.
-            np.testing.assert_allclose(maps[row], expected, rtol=1e-5, atol=3e-7)
-    with pytest.raises(BadInput, match=r"position \(4, 0\) of row 1 is outside the model's output, which has 4 x 5"):
-        model.scores({"x": x, "position": [(0, 0), (4, 0), (9, 9)]})
+    model = attribution.load_model(path, position=(1, 2), score="probabilities")
+    view, there = model.at(position=(3, 0)), attribution.load_model(path, position=(3, 0), score="probabilities")
+    assert view.options == there.options != model.options
+    np.testing.assert_array_equal(view.scores(x), there.scores(x))
+    assert np.abs(view.scores(x) - model.scores(x)).max() > 0.01
+    for method in ("gradient", "lrp_epsilon"):
+        maps = attribution.explain(method, view, x, 2)
+        np.testing.assert_array_equal(maps, attribution.explain(method, there, x, 2))
+    with pytest.raises(BadInput, match="is outside the model's output"):
+        model.at(position=(4, 0))
 
 
 FIRST = (0, 3, 1, 2)
@@ -279,29 +240,23 @@ def test_classes_are_on_the_last_axis_or_refused(end, tmp_path):
         return tmp_path / name
 
     first = save(ANOTHER_AXIS[end], "first")
-    for position in ((1, 2), "per_row"):
-        with pytest.raises(BadInput, match=r"softmax .* is over axis 1 of its output of shape \(None, 3, 4, 5\)"):
-            attribution.load_model(first, position=position)
+    with pytest.raises(BadInput, match=r"softmax .* is over axis 1 of its output of shape \(None, 3, 4, 5\)"):
+        attribution.load_model(first, position=(1, 2))
     last = save(lambda x: tf.transpose(ANOTHER_AXIS[end](x), (0, 2, 3, 1)), "last")
     model = attribution.load_model(last, position=(1, 2))
     assert model.score == "logits"
     np.testing.assert_allclose(model.scores(np.ones((1, 4, 5, 1), np.float32)), [[1, 2, 3]], rtol=1e-6)
 
 
-def test_positions_of_rows_need_an_output_with_positions(from_function):
-    model = from_function(lambda x: tf.matmul(x, WEIGHTS), 3)
-    with pytest.raises(BadInput, match="position='per_row' needs an output with positions"):
-        attribution.load_model(model.path, position="per_row")
-
-
 @pytest.mark.parametrize(
     ("position", "message"),
     [
-        ((1,), "does not fit the model's output"),
-        ((1, 2, 0), "does not fit the model's output"),
+        ((1,), "at position"),
+        ((1, 2, 0), "at position"),
         ((4, 0), "is outside the model's output"),
         ((0, -1), "is outside the model's output"),
         ((0.5, 1), "must be whole numbers"),
+        ("per_row", "must be whole numbers"),
     ],
 )
 def test_positions_that_do_not_exist_are_refused(position, message, segmentation):
@@ -314,7 +269,7 @@ def test_the_end_of_a_kept_module_is_not_known(ending, from_function, monkeypatc
     jax = pytest.importorskip("jax")
     from jax.experimental import jax2tf
 
-    def refuse(graph_def):
+    def refuse(*_):
         raise Untranslatable("this")
 
     monkeypatch.setattr(stablehlo, "lower", refuse)
@@ -324,31 +279,6 @@ def test_the_end_of_a_kept_module_is_not_known(ending, from_function, monkeypatc
     np.testing.assert_allclose(model.scores(X), function(X), rtol=1e-5, atol=1e-6)
     with pytest.raises(BadInput, match="load it with score='output'"):
         attribution.load_model(model.path, score="probabilities")
-
-
-SPATIAL = {
-    "over both axes": lambda z: tf.exp(z) / tf.reduce_sum(tf.exp(z), [1, 2], keepdims=True),
-    "clipped below": lambda z: tf.maximum(tf.nn.softmax(z), 0.3),
-    "clipped above": lambda z: tf.minimum(tf.sigmoid(z), 0.5),
-    "softmax": tf.nn.softmax,
-    "log_softmax": tf.nn.log_softmax,
-}
-
-
-@pytest.mark.parametrize("score", ["output", None])
-@pytest.mark.parametrize("ending", SPATIAL)
-def test_positions_of_rows_have_the_scores_of_the_file(ending, score, tmp_path):
-    module = tf.Module()
-    module.call = tf.function(
-        lambda x: {"scores": SPATIAL[ending](tf.einsum("npc,cd->npd", x, WEIGHTS))},
-        input_signature=[tf.TensorSpec((None, 5, 3), tf.float32, name="x")],
-    )
-    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
-    x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
-    file = np.stack([module.call(x)["scores"][0, 2], module.call(x)["scores"][1, 4]])
-    model = attribution.load_model(tmp_path, position="per_row", score=score)
-    expected = file if model.score != "logits" else np.stack([x[0, 2] @ WEIGHTS, x[1, 4] @ WEIGHTS])
-    np.testing.assert_allclose(model.scores({"x": x, "position": [(2,), (4,)]}), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("ending", ["softmax", "linear", "relu", "log_softmax", "sigmoid"])

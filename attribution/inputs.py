@@ -1,4 +1,4 @@
-"""Inputs of a model from files: found, read at the model's size, and scaled as the model expects.
+"""All inputs of a model from files: found, read at the model's size, and scaled as the model expects.
 
 A SavedModel does not record how its inputs were scaled, and the wrong scale gives wrong maps. The scale has a name
 here, is printed where it was chosen for the user, and is never part of a method.
@@ -11,19 +11,21 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attribution import reading
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, listed, printable
 from attribution.files import similar_paths
-from attribution.model.protocols import ScoredModel
+from attribution.methods.libraries import read_toml
 
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+if TYPE_CHECKING:  # it imports TensorFlow
+    from attribution.model.model import Model
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 ARRAYS = (".npy",)
 TABLES = (".csv", ".npz")
-RESIZE_MODES = ("crop", "squash")
 _INPUT_FILES = "a picture, a .npy file, a folder of them, or one table of all inputs (.csv, .npz)"
 
 
@@ -71,104 +73,184 @@ def find_files(
     return found[:limit]
 
 
-class ReadInputs(NamedTuple):
-    """What ``read_inputs`` returns.
+@dataclasses.dataclass(frozen=True)
+class ExplainedInputs:
+    """Inputs that were read from files.
 
     Attributes
     ----------
+    read, explain_input
+        Name of the first input that is explained, or lies before what is; and what is, see ``read_and_explained``.
     labels
-        N names: of the files, with the row in a file of several inputs.
-    inputs
-        (N, ...) as the model takes them.
+        N names.
+    feed
+        Name to array, all inputs of the model.
     shown
-        The same as they are plotted: pictures as (N, H, W, C) uint8 pixels.
+        Those of them that are plotted as other numbers than the model gets: pixels.
     preprocessing
-        How pixels were scaled; None for arrays that were left as they are.
+        Of the pixels.
+    features
+        Names of a vector's features.
     """
 
+    read: str
+    explain_input: str
     labels: list[str]
-    inputs: np.ndarray
-    shown: np.ndarray
+    feed: dict[str, np.ndarray]
+    shown: dict[str, np.ndarray]
     preprocessing: Preprocessing | None
+    features: list[str] | None = None
 
 
-def read_inputs(
-    model: Any,
-    name: str,
-    paths: Sequence[str | os.PathLike[str]],
-    *,
-    limit: int,
-    resize_mode: str = "crop",
-    scaling: str = "",
-    without: pathlib.Path | None = None,
-    note: Callable[[str], object] = lambda text: None,
-) -> ReadInputs:
-    """Read pictures, or arrays, as one input of a model.
+def words_of(tokens: np.ndarray, vocabulary: str) -> np.ndarray:
+    """Return the words of token numbers, (N, positions) text.
 
     Parameters
     ----------
-    model, name
-        A model that ``attribution.load_model`` returns, and the name of the input.
-    paths, without
-        As of ``find_files``.
-    limit
-        How many inputs to take at most, the first ones.
-    resize_mode
-        As of ``read_pictures``.
-    scaling
-        Name of a preprocessing of pixels; the likely one for pictures, and none for arrays, when empty.
+    tokens
+        (N, positions) whole numbers.
+    vocabulary
+        File with a word for each number from 0: one a line, or JSON.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, has no word for a number, or the inputs are not tokens.
+    """
+    words = np.array([printable(word) for word in read_class_names(vocabulary)], object)
+    if tokens.ndim != 2 or tokens.dtype.kind not in "iu":
+        raise BadInput(f"--tokens names token numbers (N, positions), not {tokens.dtype.name} of shape {tokens.shape}")
+    if not 0 <= tokens.min(initial=0) <= tokens.max(initial=0) < len(words):
+        raise BadInput(
+            f"'{vocabulary}' has {len(words)} words, and the tokens go from {tokens.min()} to {tokens.max()}"
+        )
+    return np.asarray(words[tokens])
+
+
+def check_class_names(names: Sequence[str] | None, file: str, model: Model) -> None:
+    """Raise ``BadInput`` if a file has another number of names than the model has classes."""
+    if names is not None and len(names) != model.num_classes:
+        raise BadInput(f"'{file}' has {len(names)} names, the model {model.num_classes} classes")
+
+
+def table_of(paths: Sequence[str]) -> pathlib.Path | None:
+    """Return the table of all inputs, if one is given; raise ``BadInput`` if there are other files beside it."""
+    tables = [pathlib.Path(path) for path in paths if pathlib.Path(path).suffix.lower() in TABLES]
+    if tables and len(paths) > 1:
+        raise BadInput(f"'{tables[0]}' holds all inputs; give no other file with it")
+    return tables[0] if tables else None
+
+
+def read_and_explained(
+    model: Model, explain_input: str, table: pathlib.Path | None, note: Callable[[str], object]
+) -> tuple[str, str]:
+    """Return the input that the files are for, and what is explained: the same, others too, or a tensor behind it."""
+    if explain_input in model.graph.nodes and len(model.inputs) == 1:  # such as the embeddings of tokens
+        return next(iter(model.inputs)), explain_input
+    if reads_tokens(model, explain_input):
+        return next(iter(model.inputs)), model.at().input  # what is read of tokens
+    floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
+    if table is not None and not explain_input and len(floats) > 1:
+        others = [name for name in model.inputs if name not in floats]  # such as categories
+        kept = f"; {listed(others)}, not of floating point, have no bars" if others else ""
+        note(f"{listed(floats)} are explained together{kept}; --explain_input= chooses")
+        explain_input = "all"
+    if names := model.together(explain_input):
+        return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
+    name = model.explained_input(explain_input or None)
+    return name, name
+
+
+def reads_tokens(model: Model, explain_input: str | None) -> bool:
+    """Return whether the only input has rows of whole numbers, and nothing else is to be explained."""
+    (spec, *others) = model.inputs.values()
+    return not explain_input and not others and bool(spec.dtype.is_integer) and spec.shape.rank == 2
+
+
+def explained_inputs(
+    model: Model,
+    read: str,
+    explain_input: str,
+    files: pathlib.Path | Sequence[str],
+    *,
+    note: Callable[[str], object],
+    limit: int,
+    scaling: str = "",
+    without: pathlib.Path | None = None,
+) -> ExplainedInputs:
+    """Read inputs.
+
+    Parameters
+    ----------
+    model
+        Takes them.
+    read, explain_input
+        As ``read_and_explained`` returns them.
+    files
+        A table, or the files of the input ``read``, which then is the only one.
     note
         Called with what was chosen for the user, in words.
+    limit
+        How many inputs to take at most, the first ones.
+    scaling
+        Name of a preprocessing of pixels; the likely one for pictures, and none for arrays, when empty.
+    without
+        As of ``find_files``.
 
     Raises
     ------
     BadInput
         If a file cannot be read, does not fit the model or is of another kind than the others.
     """
-    files = find_files(paths, limit + 1, without=without)
-    shape = model.inputs[name].shape[1:].as_list()
+    shapes = {name: spec.shape[1:].as_list() for name, spec in model.inputs.items()}
+    if isinstance(files, pathlib.Path):
+        kinds = {name: (shapes[name], spec.dtype.as_numpy_dtype) for name, spec in model.inputs.items()}
+        feed, features = read_table(files, kinds)
+        labels = [f"{files.stem} {row}" for row in range(len(feed[read]))]
+        taken = _first(labels, limit, note)
+        feed = {name: array[:limit] for name, array in feed.items()}
+        return ExplainedInputs(read, explain_input, taken, feed, {}, None, features)
+    if others := [name for name in model.inputs if name != read]:
+        raise BadInput(f"the model also has the inputs {listed(others)}; give all by name, as arrays in one .npz file")
+    paths, shape = find_files(files, limit + 1, without=without), shapes[read]
     preprocessing = preprocessing_named(scaling) if scaling else None
-    first = len(shape) == 3 and model.has_channels_first(name)
-
-    def as_inputs(pixels: np.ndarray, scaled: Preprocessing) -> np.ndarray:
-        found = scaled.apply(pixels)
-        return np.moveaxis(found, -1, 1) if first else found
-
-    pictures = sum(path.suffix.lower() in PICTURES for path in files)
-    if 0 < pictures < len(files):
+    first = len(shape) == 3 and model.has_channels_first(read)
+    pictures = sum(path.suffix.lower() in PICTURES for path in paths)
+    if 0 < pictures < len(paths):
         raise BadInput("images and arrays cannot be explained together; give one kind")
     if pictures:
-        note_limit(len(files), limit, note)
-        files = files[:limit]
-        pixels = read_pictures(files, [*shape[1:], shape[0]] if first else shape, resize_mode)
+        paths = _first(paths, limit, note)
+        labels = [path.stem for path in paths]
+        pixels = read_pictures(paths, [*shape[1:], shape[0]] if first else shape)
         if preprocessing is None:
-            preprocessing, reason = likely_preprocessing(model, name)
+            preprocessing, reason = likely_preprocessing(model, read)
             note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
-        return ReadInputs([path.stem for path in files], as_inputs(pixels, preprocessing), pixels, preprocessing)
-    rows = [read_rows(path, shape) for path in files]
-    labels = [
-        path.stem if len(array) == 1 else f"{path.stem} {row}"
-        for path, array in zip(files, rows, strict=True)
-        for row in range(len(array))
-    ]
-    if len({array.shape[1:] for array in rows}) > 1:
-        raise BadInput(f"the arrays have different shapes: {listed(sorted({str(a.shape[1:]) for a in rows}))}")
-    note_limit(len(labels), limit, note)
-    labels, arrays = labels[:limit], np.concatenate(rows)[:limit]
-    if preprocessing is None:
-        return ReadInputs(labels, arrays, arrays, None)
-    pixels = np.moveaxis(arrays, 1, -1) if first else arrays
-    return ReadInputs(labels, as_inputs(pixels, preprocessing), pixels, preprocessing)
+    else:
+        rows = [(path, read_rows(path, shape)) for path in paths]
+        if len(found := {array.shape[1:] for _, array in rows}) > 1:
+            raise BadInput(f"the arrays have different shapes: {listed(sorted(map(str, found)))}")
+        labels = [
+            f"{path.stem} {row}" if len(array) > 1 else path.stem for path, array in rows for row in range(len(array))
+        ]
+        labels = _first(labels, limit, note)
+        arrays = np.concatenate([array for _, array in rows])[:limit]
+        if preprocessing is None:
+            return ExplainedInputs(read, explain_input, labels, {read: arrays}, {read: arrays}, None)
+        pixels = np.moveaxis(arrays, 1, -1) if first else arrays
+    inputs = preprocessing.apply(pixels)
+    feed = {read: np.moveaxis(inputs, -1, 1) if first else inputs}
+    return ExplainedInputs(read, explain_input, labels, feed, {read: pixels}, preprocessing)
 
 
-def note_limit(total: int, limit: int, note: Callable[[str], object]) -> None:
-    """Note that there are more inputs than are taken."""
-    if total > limit:
+def _first(inputs: list[Any], limit: int, note: Callable[[str], object]) -> list[Any]:
+    """Return the first inputs, and note that there are more."""
+    if len(inputs) > limit:
         note(f"inputs after the first {limit} are not explained; --limit= takes more")
+    return inputs[:limit]
 
 
-def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], resize_mode: str = "crop") -> np.ndarray:
-    """Read pictures at the size and with the channels of a model's input.
+def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None]) -> np.ndarray:
+    """Read pictures at the size and with the channels of a model's input; others are resized and their middle cut out.
 
     Parameters
     ----------
@@ -176,8 +258,6 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], re
         The pictures' files.
     shape
         ``(H, W, C)`` of the input; None where the model takes any, so that the first picture's size is used.
-    resize_mode
-        For a picture of another shape: ``"crop"`` cuts its middle out, ``"squash"`` distorts it.
 
     Returns
     -------
@@ -189,11 +269,11 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], re
     BadInput
         If a file is not a picture that can be read, or the model takes none.
     """
-    if resize_mode not in RESIZE_MODES:
-        raise BadInput(f"no resize mode '{resize_mode}'; there are {listed(RESIZE_MODES)}")
+    from PIL import Image, ImageOps
+
     if len(shape) != 3 or shape[-1] not in (1, 3, 4, None):
         raise BadInput(
-            f"the model takes inputs of shape {_shown(shape)}, which pictures are not; give arrays as .npy files"
+            f"the model takes inputs of shape {shape_text(shape)}, which pictures are not; give arrays as .npy files"
         )
     height, width, channels = shape
     mode = {1: "L", 3: "RGB", 4: "RGBA", None: "RGB"}[channels]
@@ -201,20 +281,12 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], re
     for path in paths:
         pixels = reading.read_pixels(path, mode, upright=True)
         height, width = height or pixels.shape[0], width or pixels.shape[1]
-        pictures.append(
-            pixels if pixels.shape[:2] == (height, width) else _resized(pixels, (width, height), resize_mode)
-        )
+        if pixels.shape[:2] != (height, width):  # Pillow weighs colours by their opacity
+            picture = Image.fromarray(pixels if pixels.shape[-1] > 1 else pixels[..., 0])
+            cut = np.asarray(ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR))
+            pixels = cut.reshape(height, width, -1)
+        pictures.append(pixels)
     return np.stack(pictures)
-
-
-def _resized(pixels: np.ndarray, size: tuple[int, int], resize_mode: str) -> np.ndarray:
-    """Return pixels ``(H, W, C)`` uint8 at a size ``(width, height)``; Pillow weighs colours by their opacity."""
-    from PIL import Image, ImageOps
-
-    picture, resample = Image.fromarray(pixels if pixels.shape[-1] > 1 else pixels[..., 0]), Image.Resampling.BILINEAR
-    crops = resize_mode == "crop"
-    found = np.asarray(ImageOps.fit(picture, size, resample) if crops else picture.resize(size, resample))
-    return found.reshape(*found.shape[:2], -1)
 
 
 def read_rows(path: str | os.PathLike[str], shape: Sequence[int | None]) -> np.ndarray:
@@ -245,7 +317,7 @@ def read_rows(path: str | os.PathLike[str], shape: Sequence[int | None]) -> np.n
         if _fits(candidate, shape) and len(candidate):
             return candidate
     raise BadInput(
-        f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
+        f"'{path}' has shape {array.shape}; the model takes {shape_text(shape)}, or several of these along a first axis"
     )
 
 
@@ -284,26 +356,20 @@ def read_table(
     else:
         columns = reading.read_csv(path)
         (shape, dtype), *others = inputs.values()
-        if not others and len(shape) == 1 and set(columns) != set(inputs) and shape[0] in (None, len(columns)):
+        if not others and len(shape) == 1 and set(columns) != set(inputs):
+            if shape[0] not in (None, len(columns)):
+                raise BadInput(
+                    f"'{path}' has {len(columns)} columns, {listed(columns, 8)}; the model takes {shape[0]}: one for "
+                    "each feature, in order, without a label"
+                )
             features = [_cells(path, name, cells, dtype) for name, cells in columns.items()]
             return {next(iter(inputs)): np.stack(features, axis=1)}, list(columns)
-    if inputs.keys() - columns.keys():
-        raise BadInput(f"'{path}' has {_misfit(columns, inputs)}")
+    if missing := sorted(inputs.keys() - columns.keys()):
+        raise BadInput(
+            f"'{path}' has no column for {listed(missing)}; the model's inputs are {listed(inputs)}, the columns "
+            f"{listed(columns, 8)}"
+        )
     return {name: _column(path, name, columns[name], *taken) for name, taken in inputs.items()}, None
-
-
-def _misfit(columns: Mapping[str, Any], inputs: Mapping[str, tuple[Sequence[int | None], Any]]) -> str:
-    """Return which columns a table lacks, or why it is no input of a model that has one, as the end of a sentence."""
-    (shape, _), *others = inputs.values()
-    if others or any(isinstance(cells, np.ndarray) for cells in columns.values()):
-        missing = listed(sorted(inputs.keys() - columns.keys()))
-        return f"no column for {missing}; the model's inputs are {listed(inputs)}, the columns {listed(columns, 8)}"
-    count = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
-    if len(shape) != 1:
-        return f"{count}, the model takes inputs of shape {_shown(shape)}; give images, .npy files or a folder of them"
-    if (surplus := len(columns) - (shape[0] or 0)) < 0:
-        return f"{count}, the model takes {shape[0]}: one for each feature, in order"
-    return f"{count}, the model takes {shape[0]}: remove {surplus}, such as a label; the columns are {listed(columns)}"
 
 
 def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | None], dtype: Any) -> np.ndarray:
@@ -312,7 +378,7 @@ def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | No
     if isinstance(values, list):
         array = _cells(path, name, values, dtype).reshape(-1, *(1,) * len(shape))
     if not _fits(array, shape):
-        raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
+        raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {shape_text((None, *shape))}")
     if not len(array):
         raise BadInput(f"'{name}' of '{path}' has no rows; at least one is needed")
     return array.astype(object) if dtype is object else array
@@ -359,7 +425,8 @@ def read_class_names(path: str | os.PathLike[str]) -> list[str]:
         raise BadInput(f"'{path}' is not a JSON list of names or a mapping from '0', '1', ... to names") from error
 
 
-def _shown(shape: Sequence[int | None]) -> str:
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Return a shape as text, with ``any`` for sizes that are not fixed."""
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
 
 
@@ -381,8 +448,8 @@ class Preprocessing:
 
     name: str
     about: str
-    mean: float | tuple[float, float, float] = 0.0
-    scale: float | tuple[float, float, float] = 1.0
+    mean: float | tuple[float, ...] = 0.0
+    scale: float | tuple[float, ...] = 1.0
     reverses: bool = False
 
     def apply(self, pixels: np.ndarray) -> np.ndarray:
@@ -406,7 +473,7 @@ class Preprocessing:
         return np.asarray(np.clip(pixels, 0, 255))
 
     def _check(self, channels: int) -> None:
-        of_colours = isinstance(self.mean, tuple) or isinstance(self.scale, tuple) or self.reverses
+        of_colours = np.ndim(self.mean) or np.ndim(self.scale) or self.reverses
         if of_colours and channels != 3:
             raise BadInput(
                 f"preprocessing '{self.name}' is one of three colours, not of {channels} channels; "
@@ -414,29 +481,11 @@ class Preprocessing:
             )
 
 
+_FILE = pathlib.Path(__file__).with_name("preprocessings.toml")
 PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType(
     {
-        each.name: each
-        for each in (
-            Preprocessing("0..1", "most custom networks; CLEVR-XAI's Relation Network", scale=255.0),
-            Preprocessing("-1..1", "MobileNet, Inception, Xception, NASNet, ResNetV2, ViT", mean=127.5, scale=127.5),
-            Preprocessing("0..255", "networks that scale by themselves: EfficientNet, ConvNeXt, MobileNetV3 of Keras"),
-            Preprocessing(
-                "imagenet",
-                "DenseNet of Keras, networks from PyTorch: [0, 1], then minus ImageNet's mean, by its deviation",
-                mean=(123.675, 116.28, 103.53),
-                scale=(58.395, 57.12, 57.375),
-            ),
-            Preprocessing(
-                "imagenet-mean", "BIM's networks: minus ImageNet's mean colour", mean=(123.68, 116.78, 103.94)
-            ),
-            Preprocessing(
-                "caffe",
-                "VGG, ResNet of Keras: blue, green, red, minus ImageNet's mean colour",
-                mean=(123.68, 116.779, 103.939),
-                reverses=True,
-            ),
-        )
+        name: Preprocessing(name, **{key: tuple(of) if isinstance(of, list) else of for key, of in entry.items()})
+        for name, entry in read_toml(_FILE).items()
     }
 )
 
@@ -462,7 +511,7 @@ _SCALES_PIXELS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def likely_preprocessing(model: ScoredModel, explain_input: str) -> tuple[Preprocessing, str]:
+def likely_preprocessing(model: Model, explain_input: str) -> tuple[Preprocessing, str]:
     """Return the scale that a model most likely takes, and why, where its user does not say.
 
     A file whose first step is to scale its input by something like 1/255, or to subtract a mean of pixels, takes
@@ -486,7 +535,7 @@ def likely_preprocessing(model: ScoredModel, explain_input: str) -> tuple[Prepro
         others = {entry.split(":")[0] for entry in node.input} - {name}
         if node.op not in _SCALES_PIXELS or len(others) != 1:
             continue
-        value = np.abs(graph.constant_values(list(others)).get(*others, np.zeros(0)))
+        value = np.abs(graph.constant_values(list(others)).get(next(iter(others)), np.zeros(0)))
         if value.size and _SCALES_PIXELS[node.op](value).all():
             return PREPROCESSINGS["0..255"], "the model scales pixels by itself"
     from attribution.savedmodel.file import SavedFile  # which imports TensorFlow, as the model has done

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution import preprocessing
+from attribution import inputs
 from attribution.errors import BadInput
 
 PIXELS = np.random.default_rng(5).integers(0, 256, (2, 4, 5, 3)).astype(np.float32)
@@ -19,16 +19,16 @@ KERAS = {
 
 @pytest.mark.parametrize("name", KERAS)
 def test_they_are_those_of_keras_applications(name):
-    ours = preprocessing.preprocessing_named(name).apply(PIXELS)
+    ours = inputs.preprocessing_named(name).apply(PIXELS)
     np.testing.assert_allclose(ours, KERAS[name](PIXELS.copy()), atol=1e-4)
-    np.testing.assert_allclose(preprocessing.preprocessing_named(name).invert(ours), PIXELS, atol=1e-3)
+    np.testing.assert_allclose(inputs.preprocessing_named(name).invert(ours), PIXELS, atol=1e-3)
 
 
 def test_those_of_colours_refuse_grey_pictures():
     for name in ("imagenet", "imagenet-mean", "caffe"):
         with pytest.raises(BadInput, match=f"'{name}' is one of three colours, not of 1 channels; there are '0..1'"):
-            preprocessing.preprocessing_named(name).apply(PIXELS[..., :1])
-    assert preprocessing.preprocessing_named("0..1").apply(PIXELS[..., :1]).max() <= 1
+            inputs.preprocessing_named(name).apply(PIXELS[..., :1])
+    assert inputs.preprocessing_named("0..1").apply(PIXELS[..., :1]).max() <= 1
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_a_file_that_scales_pixels_by_itself_is_recognised(first, name, tmp_path
     )
     network.export(tmp_path, verbose=False)
     model = attribution.load_model(tmp_path)
-    way, reason = preprocessing.likely_preprocessing(model, model.explained_input())
+    way, reason = inputs.likely_preprocessing(model, model.explained_input())
     assert way.name == name and reason
 
 
 def test_a_signature_that_takes_pixels_is_named_where_the_scale_is_not_known():
     model = attribution.load_model("saved_models/bim/obj")
-    assert "--signature=from_rgb" in preprocessing.likely_preprocessing(model, model.explained_input())[1]
+    assert "--signature=from_rgb" in inputs.likely_preprocessing(model, model.explained_input())[1]

@@ -175,36 +175,18 @@ def test_what_only_tensorflow_1_writes_is_refused_for_what_it_is(network, words,
 
 
 @pytest.mark.parametrize(
-    "name, words",
-    [
-        ("frozen.pb", r"docs/own_models.md, under 'Frozen graphs'"),
-        ("d.tflite", r"TensorFlow Lite has no gradients: name the SavedModel that it was converted from"),
-        ("d.onnx", r"which keras.Model.export or tf.saved_model.save writes"),
-    ],
-)
-def test_a_file_of_another_format_says_how_it_becomes_a_saved_model(name, words, tmp_path):
-    (tmp_path / name).write_bytes(b"")
-    with pytest.raises(BadInput, match=f"'.*{name}' is a file; a SavedModel is a directory.*{words}"):
-        attribution.load_model(tmp_path / name)
-
-
-def test_the_graph_of_a_saved_model_is_no_frozen_graph(exported):
-    with pytest.raises(BadInput, match=r"is a file; a SavedModel is a directory: name '"):
-        attribution.load_model(paths.find_saved_model(exported["signal"]) / "saved_model.pb")
-
-
-@pytest.mark.parametrize(
     "arguments, words",
     [
         ({"model": "x" * 5000}, "File name too long"),
         ({"model": "x\0y"}, "null byte|does not exist"),
         ({"loaded": 3}, "loaded must be what"),
-        ({"jit_compile": "maybe"}, "jit_compile must be True or False, not 'maybe'"),
-        ({"jit_compile": 1}, "jit_compile must be True or False"),
         ({"trust": "no"}, "trust must be True or False, not 'no'"),
         ({"explain_input": 3}, "explain_input must be the name"),
         ({"score": ["logits"]}, "no score"),
         ({"signature": 3}, "signature must be a name"),
+        ({"output": 3}, "output must be a name, not 3"),
+        ({"inputs": "x:0"}, "inputs must be a list of tensors' names, such as .*, not 'x:0'"),
+        ({"inputs": ["x:0"]}, "inputs= names tensors of a TensorFlow 1 file, and '.*' is none"),
         ({"position": "here"}, "position must be whole numbers"),
         ({"given": 3}, "given must be values"),
     ],
@@ -254,7 +236,7 @@ HALF = np.float32(0.5)
 
 def test_of_several_constants_the_chosen_one_is_taken(tmp_path):
     module = tf.Module()
-    cases = [lambda: tf.constant(1.0), lambda: tf.constant([2.0, 2.0, 2.0]) * 1, lambda: tf.constant(3.0)]
+    cases = [lambda: tf.ones(3), lambda: tf.constant([2.0, 2.0, 2.0]) * 1, lambda: tf.fill([3], 3.0)]
     module.call = tf.function(lambda x, k: {"s": x * tf.switch_case(k, cases)}, autograph=False).get_concrete_function(
         tf.TensorSpec((None, 3), tf.float32, name="x"), tf.TensorSpec((), tf.int32, name="k")
     )

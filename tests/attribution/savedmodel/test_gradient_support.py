@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.savedmodel import _gradient_support, noise
+from attribution.savedmodel import _gradient_support, freeze
 
 KERNEL = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
@@ -160,7 +160,7 @@ def test_state_that_each_call_writes_back_as_it_was_is_no_reason_and_state_that_
     module.call = scores
     tf.saved_model.save(module, str(tmp_path), signatures=scores)
     if written == "as it was":  # which the graph shows
-        monkeypatch.setattr(noise, "_leaves_state", lambda *_: pytest.fail("called to find out"))
+        monkeypatch.setattr(freeze, "_leaves_state", lambda *_: pytest.fail("called to find out"))
     if written not in ("as it was", "as computed"):
         with pytest.raises(BadInput, match=r"gives other scores at every call, because of.*stateful=True"):
             attribution.load_model(tmp_path)

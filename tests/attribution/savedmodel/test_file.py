@@ -14,7 +14,6 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
 from attribution.errors import BadInput
-from attribution.savedmodel import _used_parts
 from attribution.savedmodel.file import SavedFile
 
 SCRIPT = pathlib.Path(__file__).with_name("keras2_models.py")
@@ -218,27 +217,6 @@ def test_a_table_is_not_filled_through_a_link_out_of_the_model(keras2, tmp_path)
         attribution.load_model(directory)
 
 
-def test_assets_are_the_models_own(tmp_path):
-    assets = tmp_path / "model" / "assets"
-    assets.mkdir(parents=True)
-    for path in (assets / "words", tmp_path / "model" / "other", tmp_path / "outside"):
-        path.write_text("x")
-    (assets / "inner").symlink_to("words")
-    (assets / "outer").symlink_to(tmp_path / "outside")
-    own = ["words", "inner"]
-    foreign = [
-        "outer",
-        "../other",
-        "../../outside",
-        str(assets / "words"),
-        str(tmp_path / "outside"),
-        "absent",
-        "",
-        ".",
-    ]
-    assert [name for name in [*own, *foreign] if _used_parts._is_own(name, tmp_path / "model")] == own
-
-
 @pytest.fixture
 def tf1_table(tmp_path):
     """A TensorFlow 1 file whose table is filled from an asset, and a function that edits its graph."""
@@ -302,15 +280,6 @@ def test_a_second_path_for_the_same_asset_must_be_the_models_own(absolute, tf1_t
 
     with pytest.raises(BadInput, match="'InitializeTableFromTextFileV2'"):
         attribution.load_model(tf1_table(two_paths))
-
-
-def test_another_output_of_the_node_of_an_asset_is_not_the_asset(tf1_table):
-    def other_output(graph, nodes):
-        graph.asset_file_def[0].tensor_info.name = "pair:0"
-        nodes["fill"].input[1] = "pair:1"
-
-    with pytest.raises(BadInput, match="'InitializeTableFromTextFileV2'"):
-        attribution.load_model(tf1_table(other_output))
 
 
 def test_a_signature_that_fills_a_table_reads_the_asset_and_not_the_path_in_the_graph(tf1_table, tmp_path):
@@ -472,13 +441,6 @@ def _trained_on_a_data_set(v1):
     tf.add(tf.tanh(first) @ scale, second, name="scores")
 
 
-def _of_parsed_examples(v1):
-    parsed = v1.parse_example(v1.placeholder(tf.string, (None,)), {"x": v1.FixedLenFeature((3,), tf.float32)})
-    x = tf.identity(parsed["x"], name="x")
-    scale = v1.get_variable("scale", initializer=tf.constant([[1.0, -1], [2, 0], [0, 3]]))
-    tf.identity(tf.tanh(x) @ scale, name="scores")
-
-
 def test_a_signature_may_take_what_a_data_sets_iterator_gives(tmp_path):
     names = {"a": "IteratorGetNext:0", "b": "IteratorGetNext:1"}
     _write_fed(tmp_path / "model", _trained_on_a_data_set, names, "scores:0")
@@ -494,14 +456,6 @@ def test_an_iterator_that_the_signature_does_not_replace_is_refused(tmp_path):
     _write_fed(tmp_path / "model", _trained_on_a_data_set, {"a": "IteratorGetNext:0"}, "scores:0")
     with pytest.raises(BadInput, match="'IteratorGetNext'"):
         attribution.load_model(tmp_path / "model")
-
-
-def test_a_signature_may_take_what_an_example_was_parsed_to(tmp_path):
-    _write_fed(tmp_path / "model", _of_parsed_examples, {"x": "x:0"}, "scores:0")
-    x = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
-    model = attribution.load_model(tmp_path / "model")
-    np.testing.assert_allclose(model.scores(x), np.tanh(x) @ [[1, -1], [2, 0], [0, 3]], rtol=1e-6)
-    assert not any("Parse" in node.op for node in model.graph.nodes.values())
 
 
 def test_embeddings_whose_function_does_not_return_the_lookup_load(tmp_path):
@@ -547,20 +501,6 @@ def test_a_file_without_signature_is_refused(tmp_path):
     tf.saved_model.save(tf.Module(), str(tmp_path))
     with pytest.raises(BadInput, match=r"has no signature; export it with keras\.Model\.export, or with a signature"):
         attribution.load_model(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"signature": ["serve"]}, r"signature must be a name, not \['serve'\]"),
-        ({"output": 3}, "output must be a name, not 3"),
-        ({"inputs": "x:0"}, "inputs must be a list of tensors' names, such as .*, not 'x:0'"),
-        ({"inputs": ["x:0"]}, "inputs= names tensors of a TensorFlow 1 file, and '.*' is none"),
-    ],
-)
-def test_names_of_another_type_are_refused(options, message, exported):
-    with pytest.raises(BadInput, match=message):
-        attribution.load_model(exported["signal"], **options)
 
 
 def test_a_loop_that_returns_its_variables_loads(tmp_path):
