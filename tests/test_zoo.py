@@ -219,15 +219,8 @@ def over_the_batch(passes):
     return passes.input_gradient() / np.abs(passes.input_gradient()).max()
 
 
-def windows_as_inputs(passes):
-    """What rollout did with windows: the first windows of the batch were taken for the inputs."""
-    steps = passes.input_gradient().reshape(-1, 8, 16, 3)
-    return np.repeat(steps[: len(passes)], 2, axis=1)
-
-
-@pytest.mark.parametrize("function", [over_the_batch, windows_as_inputs])
-def test_a_map_that_changes_with_other_inputs_differs(function, with_method):
-    with_method("guided_backprop", function)
+def test_a_map_that_changes_with_other_inputs_differs(with_method):
+    with_method("guided_backprop", over_the_batch)
     cell = measure.measure(FAMILIES["bias_free"], ["guided_backprop"])["methods"]["guided_backprop"]
     assert (cell["status"], cell["against"]) == ("differs", "other inputs") and cell["difference"] > 1e-2, cell
 
@@ -251,13 +244,6 @@ def test_a_network_that_mixes_its_inputs_is_refused(tmp_path):
     family = Family("training_statistics", "normalized by its batch", write, inputs)
     cell = measure.measure(family, ["gradient_x_input"])["methods"]["gradient_x_input"]
     assert cell["status"] == "refused" and "depend on the other inputs of its batch" in cell["note"], cell
-
-
-def test_relevance_that_leaks_differs(with_method):
-    with_method("lrp_cp", lambda passes, *, epsilon=0.0: 1.01 * passes.inputs * passes.input_gradient())
-    cell = measure.measure(FAMILIES["bias_free"], ["lrp_cp"])["methods"]["lrp_cp"]
-    assert (cell["status"], cell["against"]) == ("differs", "Gradient x Input")
-    assert cell["difference"] == pytest.approx(0.01, rel=1e-2)
 
 
 PLUS, EPSILON, GAMMA = Rule("z_plus"), Rule("epsilon"), Rule("gamma", gamma=0.25)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph.view import GraphView, constant, node_of, pure_subgraph, without_nodes
+from attribution.graph._loops import value_of
+from attribution.graph.view import GraphView, constant, node_of, without_nodes
 
 _TYPES = {dtype.as_datatype_enum: dtype.as_numpy_dtype for dtype in (tf.float32, tf.float64)}
 _LAYERS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul")
@@ -91,6 +92,11 @@ class _Folding:
         return GraphView(folded, self.weights, self.altered, self.graph.outputs)
 
     def _fold_into_layer_above(self, layer: str) -> None:
+        """Scale the kernel of a layer by the normalization behind it, and let the last step add what is left as bias.
+
+        The bias is added at the end because a bias of the layer itself lies between: both are one sum then, of one
+        layer, and every node behind has the values that it had.
+        """
         axis = 1 if self._has_channels_first(layer) else -1
         steps, scale, shift, normalizes = self._chain(self._only_use(layer), axis)
         if not normalizes:
@@ -115,6 +121,10 @@ class _Folding:
             altered = self._only_use(altered)
 
     def _fold_into_layers_below(self, first: str) -> None:
+        """Scale the kernels of the layers behind a normalization, and add to each what the shift gives there.
+
+        All of them have to take it: one user that is left alone would read values that are no longer normalized.
+        """
         steps, scale, shift, normalizes = self._chain(first)
         self.done.update(steps)
         channels = self.graph.shape(steps[-1])[-1] if self.graph.shape(steps[-1]).rank else None
@@ -181,7 +191,7 @@ class _Folding:
         """Return the number of channels of each tensor that a node joins along the channels, or ``None``."""
         tensors = self.graph.nodes[name].input[:-1]
         shapes = [self.graph.shape(node_of(tensor)) for tensor in tensors]
-        axis = self._integers(node_of(self.graph.nodes[name].input[-1]))
+        axis = value_of(self.graph.graph_def, self.graph.nodes[name].input[-1])
         known = all(shape.rank and shape[-1] is not None for shape in shapes)
         if not known or axis is None or axis.item() not in (-1, shapes[0].rank - 1):
             return None
@@ -194,24 +204,12 @@ class _Folding:
             return False
         before, after = self.graph.shape(node_of(node.input[0])), self.graph.shape(name)
         if node.op == "Transpose":
-            order = self._integers(node_of(node.input[1]))
+            order = value_of(self.graph.graph_def, node.input[1])
             return order is not None and order[-1] == len(order) - 1 and before.rank and before[-1] == width
         if after.rank and after[-1] is not None:
             return bool(after[-1] == width)
         # A reshape to an unknown number of channels keeps the order; the layer at its end must take rows of width.
         return node.op in _MOVES
-
-    def _integers(self, name: str) -> np.ndarray | None:
-        """Return the value of a node of whole numbers that depends on no input, or ``None``."""
-        if name in self.shaped:
-            return None
-        constants = pure_subgraph(self.graph.graph_def, [name])
-
-        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
-        def evaluate() -> Any:
-            return tf.graph_util.import_graph_def(constants, return_elements=[f"{name}:0"])
-
-        return np.asarray(evaluate()[0].numpy())
 
     def _chain(self, name: str | None, axis: int = -1) -> tuple[list[str], Any, Any, bool]:
         """Follow scalings and shifts by constants from a node on, whose channels are on an axis.
@@ -287,6 +285,7 @@ class _Folding:
         return bool(node.op == "Conv2D" and _attribute(node, "data_format").s == b"NCHW")
 
     def _is_unpadded(self, name: str) -> bool:
+        """Return whether a shift ahead of a layer is a bias behind it: zeros that it pads with are not shifted."""
         node = self.graph.nodes[name]
         is_valid = node.op in ("Conv2D", "Conv3D") and _attribute(node, "padding").s == b"VALID"
         return bool(node.op == "MatMul" or (is_valid and not self._has_channels_first(name)))

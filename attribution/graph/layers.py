@@ -176,7 +176,7 @@ class Layout:
         """Return a layer's values as ``(N, positions..., channels)``."""
         if self.tokens:
             values = values[:, self.leading : values.shape[1] - self.trailing]
-            return values.reshape(len(values), *(part.size for part in self.tokens), values.shape[-1])
+            return values.reshape(len(values), *(part.size or 1 for part in self.tokens), values.shape[-1])
         return np.moveaxis(values, 1, -1) if self.channels_first else values
 
     def fits(self, shape: Sequence[int | None]) -> bool:
@@ -645,10 +645,14 @@ class Layers:
         if node.op not in _DEFAULTS or not self.has_positions(name):
             return False
         layout = self._layouts[name]
-        if node.op in ("Reshape", "Transpose", "Roll"):  # time steps or windows that come together again
+        # A move computes nothing and repeats the layer before it, unless that one could not be read: time steps or
+        # windows that come together again.
+        if node.op in ("Reshape", "Transpose", "Roll"):
             before = self._layouts[node_of(node.input[0])]
             return before.axes[0] != BATCH or before.is_cut
         varying = [tensor for tensor in map(node_of, node.input) if tensor in self._on_path]
+        # A block of a transformer ends with the sum with what it was given. Inside it, in the wider layer of its
+        # perceptron, a map would be of one branch alone.
         if layout.tokens and (node.op not in _SUMS or len(varying) < 2):
             return False  # tokens: the end of a block, not its inside
         is_sequence = self._graph.shape(name).rank == 3
@@ -673,12 +677,15 @@ class Layers:
             shape = self._graph.shape(data).as_list() if self._graph.shape(data).rank else []
             layout = self._layouts.get(data, Layout())
             positions = shape[2:] if layout.channels_first else shape[1:-1]
+            # Where the only position is left, as in a gate of squeeze and excitation or a head of 1x1 convolutions, a
+            # convolution is a dense layer: what follows is no place to look for the last layer with positions.
             return any(size != 1 for size in positions)
         return node.op in _PRODUCTS and sum(node_of(tensor) in self._on_path for tensor in node.input) > 1
 
     def _head(self) -> set[str]:
         """Return the classifier of an output that has positions itself: its last convolution and what follows."""
         end = self._target
+        # The last convolution of a segmentation gives its scores: one channel a class, and no map of classes yet.
         while self._graph.nodes[end].op in ("GatherNd", *_COPIES):  # of one position a row
             end = node_of(self._graph.nodes[end].input[0])
         if not self._is_spread(end) or self._layouts[end].tokens:

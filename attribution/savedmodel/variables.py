@@ -67,8 +67,9 @@ def without_variables(
     if translated:
         from attribution.graph.stablehlo import lower  # few files have a module
 
-        known = _reads(graph_def, kept)
-        graph_def, lowered = lower(graph_def, {name: captured[one].read_value() for name, one in known.items()})
+        known = {name: captured[variable] for name, variable in _reads(graph_def, kept).items()}
+        values = {name: variable.read_value() for name, variable in known.items() if variable is not None}
+        graph_def, lowered = lower(graph_def, values)
         renamed = {old: lowered.get(name, name) for old, name in renamed.items()} | lowered
     has_merge = any(node.op == "Merge" for node in graph_def.node)
     if constants or has_merge or _gradient_support.first_random(graph_def, ()):  # which a branch could rule out

@@ -141,13 +141,13 @@ def _transposed_below(graph: Graph, node: Any, inputs: Sequence[Any], order: lis
     for one in inputs:
         sizes = [1] * (len(order) - len(graph.shape(one))) + graph.shape(one)
         is_moved = order_of(graph, one) == order
-        if not (graph.is_constant(one) or is_moved or _is_vector(sizes)):
+        if not (is_moved or _is_vector(sizes)):
             return False
         sources.append(graph.up(one.input[0]) if is_moved else one)
-        shapes.append(None if is_moved or graph.single(one) is not None else sizes)
+        shapes.append(None if is_moved or graph.single(one) is not None else [sizes[axis] for axis in back])
 
     def below(*given: Any) -> Any:
-        moved = [x if sizes is None else _moved(x, sizes, back) for x, sizes in zip(given, shapes, strict=True)]
+        moved = [x if sizes is None else with_sizes(x, sizes) for x, sizes in zip(given, shapes, strict=True)]
         return tf.transpose(again(node, moved), order)
 
     return graph.replace(node, below, sources)
@@ -156,14 +156,6 @@ def _transposed_below(graph: Graph, node: Any, inputs: Sequence[Any], order: lis
 def _is_vector(sizes: Sequence[int | None]) -> bool:
     """Return whether no more than one axis behind the batch is longer than 1."""
     return len(_long(sizes[1:])) <= 1
-
-
-def _moved(x: Any, sizes: list[int | None], order: Sequence[int]) -> Any:
-    """Return a tensor with these sizes, transposed, by a reshape if it is a vector."""
-    target = [sizes[axis] for axis in order]
-    if _is_vector(sizes):
-        return with_sizes(x, target)
-    return tf.transpose(with_sizes(x, sizes), order)
 
 
 def _reduced_below(graph: Graph, node: Any) -> bool:

@@ -102,8 +102,8 @@ def _translated(
         raise Untranslatable(str(error)) from error
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError) as error:
         raise Untranslatable(f"a module of a form that is not known ({described(error)})") from error
-    given = {f"argument_{number}": _known(name, nodes, weights) for number, name in enumerate(_arguments(call))}
-    known = {name: value for name, value in given.items() if value is not None}
+    values = {f"argument_{number}": _known(name, nodes, weights) for number, name in enumerate(_arguments(call))}
+    known = {name: value for name, value in values.items() if value is not None}
     with contextlib.suppress(ArithmeticError, LookupError, TypeError, ValueError, tf.errors.OpError):
         return recognize(graph.as_graph_def(), known, outputs), outputs
     return graph.as_graph_def(), outputs

@@ -1,7 +1,5 @@
 """Gradients of a file equal a tape's through its signature, also those that the file brings with it."""
 
-import os
-
 import keras
 import numpy as np
 import pytest
@@ -159,25 +157,3 @@ def test_int8_has_its_gradients_inside_and_outside(tmp_path):
     assert np.abs(gradient).max() > 0
     with pytest.raises(BadInput, match="no relevance rule"):
         attribution.explain("lrp_epsilon", logits, x)
-
-
-def test_a_network_of_keras_on_jax(tmp_path):
-    pytest.importorskip("jax")
-    script = (
-        "import keras; L = keras.layers; keras.utils.set_random_seed(0);"
-        "keras.Sequential([keras.Input((8, 8, 3)), L.Conv2D(4, 3, activation='swish'), L.GlobalAveragePooling2D(),"
-        f"L.Dense(4)]).export({str(tmp_path)!r}, verbose=False)"
-    )
-    import subprocess
-    import sys
-
-    subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "KERAS_BACKEND": "jax"})
-    model = attribution.load_model(tmp_path)
-    x = np.random.default_rng(0).random((3, 8, 8, 3), dtype=np.float32)
-    assert_exact(model, x)
-    maps = attribution.explain_many(
-        {"ig": ("integrated_gradients", {"points": 41}), "rise": ("rise", {"masks": 3})}, model, x, 1
-    )
-    gap = model.scores(x)[:, 1] - model.scores(np.zeros_like(x))[:, 1]
-    np.testing.assert_allclose(maps["ig"].sum((1, 2, 3)), gap, rtol=1e-2)
-    assert attribution.explain("grad_cam", model, x).shape == x.shape[:-1]
