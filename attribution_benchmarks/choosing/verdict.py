@@ -46,11 +46,6 @@ def agreement(correlation: npt.ArrayLike, infidelity: npt.ArrayLike) -> _Array:
     return (np.asarray(correlation, np.float64) + cosine) / 2
 
 
-def mean_where_defined(values: npt.ArrayLike, bounds: tuple[float, float]) -> Estimate:
-    """Return the mean of those of (N,) values that are not NaN, with its 95 % interval; NaN where none is."""
-    return mean_interval(np.asarray(values, np.float64)[:, None], bounds=bounds)
-
-
 @dataclasses.dataclass(frozen=True)
 class Standing:
     """The place of a method.
@@ -130,7 +125,10 @@ def verdict(
         Map without the network -> (N,) agreement.
     """
     known = int(max((np.isfinite(values).sum() for values in methods.values()), default=0))
-    estimates = {name: mean_where_defined(column, (-0.5, 1.0)) for name, column in {**methods, **baselines}.items()}
+    estimates = {
+        name: mean_interval(np.asarray(column, np.float64)[:, None], bounds=(-0.5, 1.0))
+        for name, column in {**methods, **baselines}.items()
+    }
     references = {method: _claims(method, methods[method], {**own.get(method, {}), **baselines}) for method in methods}
     claims = [(method, claim) for method, each in references.items() for _, claim in each.values()]
     proved = better_than_every(*map(list, zip(*claims, strict=True))) if known >= MIN_INPUTS else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -103,10 +104,5 @@ def _panel(line: Sequence[Mapping], along: str, places: Sequence, scale: Scale, 
     parts.append(f'<polyline class="curve" points="{points}"/>')
     parts += [f'<circle cx="{x(row[along]):.1f}" cy="{y(row["value"]):.1f}" r="2.4"/>' for row in line]
     for place, anchor, at in zip(ends, ("start", "end"), (_LEFT, _WIDTH), strict=False):
-        parts.append(f'<text x="{at}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{_escaped(place)}</text>')
+        parts.append(f'<text x="{at}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{html.escape(str(place))}</text>')
     return "".join([*parts, "</svg>"])
-
-
-def _escaped(place: Any) -> str:
-    """Return a label with markup escaped."""
-    return str(place).replace("&", "&amp;").replace("<", "&lt;")

@@ -64,11 +64,6 @@ def cell_interval(row: Mapping, column: Column) -> str:
     return f"{score(row['low'], column)} to {score(row['high'], column)}"
 
 
-def interval(low: float, high: float) -> str:
-    """Return an interval; a dash if it is not finite."""
-    return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
-
-
 def rank(value: float) -> str:
     """Return a rank, with one decimal only for ties."""
     return number(value, 1).removesuffix(".0")

@@ -32,7 +32,7 @@ def pages(data: ReportData) -> dict[str, str]:
     matrix, tests, names = data.matrix, data.tests, data.names
     environment.globals.update(
         {name: getattr(formatting, name) for name in (
-            "anchor", "cell_interval", "cell_score", "count_range", "interval", "known", "number", "rank",
+            "anchor", "cell_interval", "cell_score", "count_range", "known", "number", "rank",
             "score", "shown_path",
         )},
         names=names,

@@ -24,7 +24,6 @@ from attribution_benchmarks.report.formatting import (
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.report.significance import (
     MARGIN,
-    NOT_COMPARED,
     PASSES,
     TOO_FEW,
     Baseline,
@@ -124,10 +123,7 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> li
     alike: dict[tuple, list[str]] = {}
     for name in first[:_AT_MOST]:
         alike.setdefault((tuple(records[name].passed), tuple(records[name].compared)), []).append(name)
-    return [
-        *(text for group in alike.values() for text in _recommend(group, records[group[0]], tested, names)),
-        *_class_blind(records, names),
-    ]
+    return [text for group in alike.values() for text in _recommend(group, records[group[0]], tested, names)]
 
 
 class Choice(NamedTuple):
@@ -187,7 +183,6 @@ def undecided(tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
         *_best_open(tested),
         *([f"{enumeration(weak)}: fewer than {MIN_INPUTS} independent inputs, too few for any test."] if weak else []),
         *_open_for_want_of_data(tested),
-        *_not_compared(tested, names),
         *caveats(tested),
     ]
 
@@ -215,17 +210,6 @@ def _best_open(tested: Sequence[ColumnTests]) -> list[str]:
     return [
         f"On {len(several)} of {count_of(len(ties), 'metric')} no single method is best: {others} "
         f"{'is' if max(several) == 1 else 'are'} not significantly different from the best one."
-    ]
-
-
-def _not_compared(tested: Sequence[ColumnTests], names: Names) -> list[str]:
-    """Return which methods may beat every baseline, but were not compared with all."""
-    found = dict.fromkeys(name for one in tested for name in one.tested if one.mark(name) == NOT_COMPARED)
-    if not found:
-        return []
-    return [
-        f"Whether {enumeration(map(names, found), _AT_MOST)} would pass ({PASSES}) on more metrics: comparisons with "
-        "every baseline would be too expensive."
     ]
 
 
@@ -271,22 +255,6 @@ def _range(tests: ColumnTests, name: str) -> str:
     """Return the range of a method's rank."""
     low, high = tests.ranks[name]
     return rank(low) if low == high else f"{rank(low)} to {rank(high)}"
-
-
-def _class_blind(records: Mapping[str, BaselineRecord], names: Names) -> list[str]:
-    """Return which methods' maps hardly depend on the class."""
-    blind = {
-        name: one.kept.values()
-        for name, one in records.items()
-        if one.kept and all(share > MARGIN for share in one.kept.values())
-    }
-    if not blind:
-        return []
-    keep, their = ("keeps", "its") if len(blind) == 1 else ("keep", "their")
-    return [
-        f"{enumeration(map(names, blind), 6)} {keep} {percentages(itertools.chain(*blind.values()))} of {their} score "
-        "for a wrong class on the inputs scored: such maps show what the network looks at, not why it prefers a class."
-    ]
 
 
 def caveats(tested: Sequence[ColumnTests]) -> list[str]:
