@@ -177,7 +177,6 @@ def _variant(name: str, base: Method, library: Library, preset: Preset) -> Metho
         title=f"{base.title} ({library.title})",
         function=PresetFunction(name, base.function, tuple(preset.parameters.items()), preset.after),
         card=card,
-        parents=(base.name,),
         drops_channels=base.drops_channels or any(map(map_steps.drops_channels, preset.after)),
         sum_law=None if preset.after else base.sum_law,
     )

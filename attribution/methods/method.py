@@ -231,10 +231,7 @@ class Method:
         Whether its maps have no channel axis.
     family
         The signal that it uses, shared by its variants: "class activation" for all that weight a layer's channels.
-        Methods of one family rank alike, so that tests of agreement count a family once. ``None`` for a custom
-        method, which counts as a family.
-    parents
-        Names of the methods that a custom method varies; the report compares it with them.
+        ``None`` for a custom method that names none.
     sum_law
         Required sum of a map; ``None`` if the method has no such law. ``law`` is that with given parameters.
     needs_positions
@@ -250,7 +247,6 @@ class Method:
     is_random: bool = False
     drops_channels: bool = False
     family: str | None = None
-    parents: tuple[str, ...] = ()
     sum_law: SumLaw | None = None
     needs_positions: bool = False
 

@@ -158,13 +158,13 @@ def name_of(method: Method | Callable[..., Any]) -> str:
 
 
 def as_method(name: str, method: Method | Callable[..., Any]) -> Method:
-    """Return a method under a name, or a user's function as one, with its attributes ``family`` and ``parents``.
+    """Return a method under a name, or a user's function as one, with its attribute ``family``.
 
     Raises
     ------
     BadInput
-        If it cannot be called with one argument, has the name of a method of the registry, or its attributes are
-        invalid.
+        If it cannot be called with one argument, has the name of a method of the registry, or its family is
+        no word.
     """
     if isinstance(method, Method) or not callable(method):
         return resolve_method(method)
@@ -184,16 +184,4 @@ def _custom_method(name: str, function: Callable[..., Any]) -> Method:
     family = getattr(function, "family", None)
     if not (family is None or (isinstance(family, str) and family)):
         raise BadInput(f"method '{name}': its attribute family is {family!r}; set it to a word, such as 'gradient'")
-    parents = _parents_of(name, function)
-    family = family or next((METHODS[parent].family for parent in parents), None)
-    return Method(name=name, title=name.rpartition(":")[2], function=function, family=family, parents=parents)
-
-
-def _parents_of(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the methods that a user's function varies, its attribute ``parents``."""
-    parents = getattr(function, "parents", ())
-    if not (isinstance(parents, list | tuple) and all(isinstance(one, str) and one in METHODS for one in parents)):
-        raise BadInput(
-            f"method '{name}': its attribute parents is {parents!r}; set it to a list of methods, such as ['gradient']"
-        )
-    return tuple(dict.fromkeys(parents))
+    return Method(name=name, title=name.rpartition(":")[2], function=function, family=family)
