@@ -325,28 +325,6 @@ def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Any, 
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def painted(
-    maps: Mapping[str, np.ndarray], inputs: np.ndarray, preprocessing: Any = None
-) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, list[tuple[float, float]]]]:
-    """Return the pixels of images and of maps over them, as ``plot`` draws them but without a figure, which is slow.
-
-    Returns
-    -------
-    pixels, over
-        ``(N, H, W, 3)`` in [0, 1]: the images, and for each method its maps over them.
-    limits
-        For each method the ends of the color scale of each map.
-    """
-    _check(maps, inputs, None, None)
-    flat = _one_number_per_place(maps, inputs.shape, "sum")
-    limits, pixels = _limits(flat), pixels_of(inputs, preprocessing)
-    over = {
-        name: np.stack([_over(*each) for each in zip(pixels, found, limits[name], strict=True)])
-        for name, found in flat.items()
-    }
-    return pixels, over, limits
-
-
 def _over(pixels: np.ndarray, values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
     """Return a map's colours over an image in grey, (H, W, 3): the stronger the map, the less of the image is seen."""
     from matplotlib import colormaps

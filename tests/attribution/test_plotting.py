@@ -96,14 +96,6 @@ def test_pixels_are_those_the_preprocessing_was_given():
     assert grey.shape == (2, 4, 5, 3) and (grey[..., 0] == grey[..., 2]).all()
 
 
-def test_under_a_map_of_zero_the_image_is_seen_and_at_its_peak_the_colour():
-    maps = np.zeros((1, 3, 3))
-    maps[0, 1, 1] = -1.0
-    _, over, limits = plotting.painted({"a": maps}, np.full((1, 3, 3, 3), 128, np.uint8))
-    assert limits["a"][0][0] < 0 and len({*over["a"][0, 0, 0].tolist()}) == 1  # grey
-    assert over["a"][0, 1, 1, 2] > over["a"][0, 1, 1, 0] + 0.2  # blue
-
-
 def test_each_input_is_a_row_and_each_method_a_column_with_its_scale():
     maps = {"grad_cam": GENERATOR.random((2, 12, 10)), "gradient": GENERATOR.normal(size=IMAGES.shape)}
     figure = attribution.plot(maps, IMAGES, titles=["one", "two"])
