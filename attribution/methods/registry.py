@@ -551,7 +551,7 @@ def resolve_method(name: str) -> Method:
     ----------
     name
         A name of ``METHODS``, such a name with the definition of a library, as ``integrated_gradients@captum``,
-        ``module:function``, or ``path/to/file.py:function``.
+        ``module:function``, or ``path/to/file.py:function``; with ``torch:`` before it, a function of a PyTorch network.
 
     Raises
     ------
@@ -565,6 +565,9 @@ def resolve_method(name: str) -> Method:
         return METHODS[name]
     if libraries.is_preset(name):
         return libraries.preset_method(name, METHODS)
+    if name.startswith("torch:"):
+        made: Method = imported("attribution_benchmarks.torch:method", "method")(name)
+        return made
     if ":" in name:
         return _custom_method(name, imported(name, "method"))
     refuse_file_alone(name, "method")
