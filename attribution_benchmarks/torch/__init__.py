@@ -101,6 +101,8 @@ def _explained(function: Callable[..., Any], takes_words: bool, queries: ModelQu
                 given = {"words": None if words is None else words[row].clone()}
             elif words is not None:
                 model = twins.Bound(model, words[row])
+            if twin.logits.has_products:
+                model.register_forward_pre_hook(twins.refuse_rules)
             maps = function(model, inputs[row].clone(), targets[row].clone(), **given)
             found.append(torch.as_tensor(maps).detach().cpu())
     return _channels_last(torch.cat(found), inputs, twins.has_channels_first(twin))

@@ -6,12 +6,16 @@ module is used once, so that hooks of captum, zennit and grad-cam work: convolut
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch import nn
 
+with contextlib.suppress(ImportError, RuntimeError):  # a torchvision that is missing or does not fit PyTorch
+    import zennit  # noqa: F401  # of which the other modules are then there
 try:  # its rules of relevance know its own module only
     from zennit.layer import Sum
-except (ImportError, RuntimeError):  # RuntimeError: a torchvision that does not fit PyTorch
+except (ImportError, RuntimeError):
 
     class Sum(nn.Module):  # type: ignore[no-redef]
         """Sum over an axis."""
@@ -40,7 +44,7 @@ class Network(nn.Module):
     """A network whose scores are logits."""
 
     channels_first = True
-    is_rectified = True  # without products of activations, which DeepLIFT's and LRP's rules in PyTorch do not know
+    has_products = False  # of activations, which the rules of captum's DeepLIFT and of zennit do not know
 
     @property
     def logits(self) -> nn.Module:
@@ -266,7 +270,7 @@ class RelationNetwork(Network):
 class Lstm(Network):
     """Sequences: embeddings (N, 12, 32), with words (N, 12), to two classes for each of six tasks."""
 
-    channels_first = is_rectified = False
+    channels_first, has_products = False, True
 
     def __init__(self):
         super().__init__()
@@ -354,7 +358,7 @@ class Transformer(Network):
         Whether a first token without content is read, rather than the mean over tokens.
     """
 
-    channels_first = is_rectified = False
+    channels_first, has_products = False, True
 
     def __init__(self, normalized: bool, rotary: bool, cls: bool):
         super().__init__()

@@ -184,6 +184,23 @@ def _of_lstm(module: nn.LSTM, take: Callable[..., torch.Tensor]) -> dict[str, to
     return {"weight_ih_l0": kernel.T, "weight_hh_l0": recurrent.T, "bias_ih_l0": bias, "bias_hh_l0": other}
 
 
+def refuse_rules(model: nn.Module, _: Any) -> None:
+    """Refuse hooks of captum's DeepLIFT and of zennit, before a pass through a network that they do not know."""
+    hooks = [hook for each in model.modules() for hook in (*each._forward_pre_hooks.values(), *each._forward_hooks.values())]
+    if any(getattr(hook, "__module__", "").startswith(("captum.attr._core.deep_lift", "zennit.")) for hook in hooks):
+        raise BadInput(
+            "captum's DeepLIFT and the rules of zennit do not know the products of activations in attention and LSTMs, "
+            "so their maps of this network have no meaning; take gradients, occlusion, or deeplift and lrp_attn without "
+            "PyTorch"
+        )
+
+
+def code_of(model: Any) -> str:
+    """Return the code of a model's twin, below a module ``network``."""
+    code = f"network.{built(model)[0]}"
+    return f"network.Probabilities({code})" if model.score == "probabilities" else code
+
+
 class Bound(nn.Module):
     """A network of one question or sequence, whose words it knows: a function of the explained input alone."""
 
