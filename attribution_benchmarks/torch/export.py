@@ -95,8 +95,8 @@ def main(flag_values: flags.FlagValues) -> None:
     usable = [name for name, measure in metrics.items() if not getattr(measure, "needs_explainer", False)]
     chosen = f" --metrics={','.join(usable)}" if len(usable) < len(metrics) else ""  # others need maps of other inputs
     print_line(
-        f"wrote {len(codes)} networks to {directory}. Next: cd {directory} && python example.py, then\n"
-        f"attribution-benchmarks {place.replace('_', '-')} --precomputed_maps={directory}/maps{chosen}"
+        f"wrote {len(codes)} networks to {directory}; run 'python example.py' there, then: "
+        f"attribution-benchmarks {place} --precomputed_maps={directory}/maps{chosen}"
     )
 
 
