@@ -551,7 +551,7 @@ def resolve_method(name: str) -> Method:
     ----------
     name
         A name of ``METHODS``, such a name with the definition of a library, as ``integrated_gradients@captum``,
-        ``module:function``, or ``path/to/file.py:function``; with ``torch:`` before it, a function of a PyTorch network.
+        ``module:function``, or ``path/to/file.py:function``; after ``torch:``, a function of a PyTorch network.
 
     Raises
     ------

@@ -10,9 +10,9 @@ inputs
 targets
     ``(N,)`` int64: classes to explain.
 
-A function with a fourth parameter, ``words``, gets the words of questions and sequences, ``(N, words)`` int64, and calls
-``model(inputs, words)``; ``words`` is None where there are none. Any other function explains one question at a time. A
-function with the attribute ``is_random = True`` gets one input at a time, each with its own seed.
+A function with a fourth parameter, ``words``, gets the words of questions and sequences, ``(N, words)`` int64, and
+calls ``model(inputs, words)``; ``words`` is None where there are none. Any other function explains one question at a
+time. A function with the attribute ``is_random = True`` gets one input at a time, each with its own seed.
 
 On command lines it is written ``torch:my_method.py:NAME``, in Python ``attribution_benchmarks.torch.method(NAME)``.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import torch
 
 # Importing Triton after TensorFlow ends the process, and PyTorch imports it where it finds it.
-sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
+sys.modules.setdefault("triton", None)
 PREFIX = "torch:"
 
 

@@ -78,15 +78,18 @@ def main(flag_values: flags.FlagValues) -> None:
     place, codes, summed = flag_values.benchmark, {}, ""
     if place in _NEED_NETWORK:
         raise BadInput(
-            f"--benchmark={place}: its metrics query the network, which --precomputed_maps does not load; score the method "
-            "with --methods=torch:my_method.py:NAME"
+            f"--benchmark={place}: its metrics query the network, which --precomputed_maps does not load; score the "
+            "method with --methods=torch:my_method.py:NAME"
         )
     benchmark = benchmark_named(place, "--benchmark")
     for name, code, twin, arrays in _exported(benchmark, place):
         codes[name] = code
         summed = "" if twin.logits.channels_first else ".sum(axis=-1)"  # a map of the tokens
-        save_file({key: value.contiguous() for key, value in twin.state_dict().items()}, directory / f"{name}.safetensors")
-        np.savez_compressed(directory / f"{name}.npz", **arrays)
+        save_file(
+            {key: value.contiguous() for key, value in twin.state_dict().items()}, directory / f"{name}.safetensors"
+        )
+        columns: dict[str, Any] = {**arrays}
+        np.savez_compressed(directory / f"{name}.npz", **columns)
     lines = "".join(f'    "{name}": {code},\n' for name, code in codes.items())
     text = _EXAMPLE.format(title=benchmark.title, networks=f"{{\n{lines}}}", summed=summed)
     atomic_write(directory / "example.py", text)
@@ -126,7 +129,7 @@ def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[
             if len(rows):
                 batch = evaluator.explainer.with_targets(batch.take(rows))
                 list(evaluator.explainer.maps([MapSource("record")], batch))
-                files += [part.files[row] for row in rows]
+                files += [part.files[row] for row in rows.tolist()]
         if found:
             columns = {key: np.concatenate([arrays[key] for *_, arrays in found]) for key in found[0][2]}
             yield pathlib.PurePath(evaluator.name).name, *found[0][:2], {**columns, "files": np.array(files)}

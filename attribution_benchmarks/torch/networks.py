@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 with contextlib.suppress(ImportError, RuntimeError):  # a torchvision that is missing or does not fit PyTorch
     import zennit  # noqa: F401  # of which the other modules are then there
@@ -24,7 +24,7 @@ except (ImportError, RuntimeError):
             super().__init__()
             self.dim = dim
 
-        def forward(self, x):
+        def forward(self, x: Tensor) -> Tensor:
             """Return the sum."""
             return torch.sum(x, dim=self.dim)
 
@@ -33,7 +33,7 @@ class SameConv2d(nn.Conv2d):
     """A convolution with TensorFlow's padding "same", which is uneven where the stride is 2."""
 
     def _conv_forward(self, x, weight, bias):
-        padding: list[int] = []
+        padding = []
         for size, kernel, stride in zip(x.shape[2:], self.kernel_size, self.stride, strict=True):
             total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
             padding = [total // 2, total - total // 2, *padding]
@@ -60,7 +60,7 @@ class Probabilities(nn.Module):
         self.logits = logits
         self.softmax = nn.Softmax(dim=-1)
 
-    def forward(self, *inputs):
+    def forward(self, *inputs: Tensor) -> Tensor:
         """Return probabilities, (N, classes) float32."""
         return self.softmax(self.logits(*inputs).double()).float()
 
@@ -78,7 +78,7 @@ class Svea(Network):
             nn.Linear(1000, 10),
         )  # fmt: skip
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return self.layers(x)
 
@@ -93,7 +93,7 @@ class CheckedSignals(Network):
             nn.Conv1d(6, 5, 3, padding="same"), nn.ReLU(), nn.Flatten(), nn.Linear(60, 4),
         )  # fmt: skip
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return self.layers(x)
 
@@ -108,7 +108,7 @@ class CheckedImages(Network):
             SameConv2d(6, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(320, 4),
         )  # fmt: skip
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return self.layers(x)
 
@@ -131,7 +131,7 @@ class Block(nn.Module):
         self.sum = Sum()
         self.last = nn.ReLU()
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return the rectified sum of both ways."""
         inner = self.second(self.relu(self.first(x)))
         return self.last(self.sum(torch.stack([inner, self.shortcut(x)], dim=-1)))
@@ -149,7 +149,7 @@ class Bim(Network):
         self.flatten = nn.Flatten()
         self.final_dense = nn.Linear(96, 10)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return self.final_dense(self.flatten(self.pool(self.stages(self.stem(x)))))
 
@@ -172,7 +172,7 @@ class Parts(Network):
         self.pool = nn.MaxPool2d(6)
         self.head = nn.Sequential(nn.Flatten(), nn.Linear(56 if residual else 64, 64), nn.ReLU(), nn.Linear(64, 10))
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return self.head(self.pool(self.features(x)))
 
@@ -188,7 +188,7 @@ class HandSet(Network):
         self.linear = nn.Linear(12, problems)
         self.sum = Sum()
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return self.sum(torch.stack([self.out(self.relu(self.hidden(x))), self.linear(x)], dim=-1))
 
@@ -204,7 +204,7 @@ class Exact(Network):
             for first, second in ((nn.ReLU(), nn.ReLU()), (nn.LeakyReLU(0.2), nn.LeakyReLU(0.2)))
         )
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return torch.cat([self.hand_set(x), self.relu(x), self.leaky(x)], dim=1)
 
@@ -220,12 +220,12 @@ class Tetrominoes(Network):
         )
         self.sum = Sum()
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return self.sum(torch.stack([self.dense(x), self.windows(x)], dim=-1))
 
 
-def last_state(lstm: nn.LSTM, x, words):
+def last_state(lstm: nn.LSTM, x: Tensor, words: Tensor) -> Tensor:
     """Return the state of an LSTM after the last word that is not padding, (N, units)."""
     states, _ = lstm(x)
     last = (words != 0).sum(dim=1) - 1
@@ -254,7 +254,7 @@ class RelationNetwork(Network):
             nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 28)
         )  # fmt: skip
 
-    def forward(self, x, words):
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
         """Return logits: f of the sum of g over all pairs of cells."""
         features = self.convolutions(x)
         rows, columns = features.shape[2:]
@@ -277,7 +277,7 @@ class Lstm(Network):
         self.lstm = nn.LSTM(32, 32, batch_first=True)
         self.dense = nn.Linear(32, 12)
 
-    def forward(self, x, words):
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
         """Return logits."""
         return self.dense(last_state(self.lstm, x, words))
 
@@ -294,7 +294,7 @@ class Cnn(Network):
         self.pool = nn.AdaptiveMaxPool1d(1)
         self.dense = nn.Linear(32, 12)
 
-    def forward(self, x, words):
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
         """Return logits."""
         x, real = x.mT, (words != 0).to(x)[:, None]
         for layer, relu in zip(self.convolutions, self.relus, strict=True):
@@ -311,7 +311,7 @@ class Attention(nn.Module):
         self.queries, self.keys, self.values, self.out = (nn.Linear(32, 32) for _ in range(4))
         self.softmax = nn.Softmax(dim=-1)
 
-    def forward(self, x, hidden):
+    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
         """Return (N, tokens, 32); ``hidden`` (N, 1, 1, tokens) is added to the weights before their softmax."""
         queries, keys, values = (
             part(x).unflatten(-1, (4, 8)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
@@ -322,7 +322,7 @@ class Attention(nn.Module):
         return self.out((weights @ values).transpose(1, 2).flatten(2))
 
 
-def turned(x):
+def turned(x: Tensor) -> Tensor:
     """Return queries or keys, (N, heads, tokens, 8), turned by angles in proportion to their positions."""
     angles = torch.outer(torch.arange(x.shape[2]), 100.0 ** (-torch.arange(4) / 4)).tile(2).to(x)
     left, right = x.chunk(2, dim=-1)
@@ -341,7 +341,7 @@ class Layer(nn.Module):
             nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity(), nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)
         )
 
-    def forward(self, x, hidden):
+    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
         """Return (N, tokens, 32)."""
         x = self.first_sum(torch.stack([x, self.attention(self.norm(x), hidden)], dim=-1))
         return self.second_sum(torch.stack([x, self.dense(x)], dim=-1))
@@ -368,7 +368,7 @@ class Transformer(Network):
         self.norm = nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity()
         self.dense = nn.Linear(32, 12)
 
-    def forward(self, x, words):
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
         """Return logits."""
         real = (words != 0).to(x)
         if self.cls:

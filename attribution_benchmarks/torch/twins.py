@@ -50,8 +50,13 @@ def of(queries: ModelQueries) -> nn.Module:
     """
     code, twin = built(queries.model)
     inputs, words = tensors(queries)
-    with torch.no_grad():
-        scores = (twin(inputs) if words is None else twin(inputs, words)).numpy()
+    try:
+        with torch.no_grad():
+            scores = (twin(inputs) if words is None else twin(inputs, words)).numpy()
+    except (RuntimeError, TypeError) as error:
+        raise BadInput(
+            f"the PyTorch twin {code} takes no inputs of shape {queries.inputs.shape[1:]}: {error}"
+        ) from error
     difference, largest = np.abs(scores - queries.scores).max(), np.abs(queries.scores).max()
     if not difference <= TOLERANCE * largest:
         raise BadInput(
@@ -186,12 +191,14 @@ def _of_lstm(module: nn.LSTM, take: Callable[..., torch.Tensor]) -> dict[str, to
 
 def refuse_rules(model: nn.Module, _: Any) -> None:
     """Refuse hooks of captum's DeepLIFT and of zennit, before a pass through a network that they do not know."""
-    hooks = [hook for each in model.modules() for hook in (*each._forward_pre_hooks.values(), *each._forward_hooks.values())]
+    hooks = [
+        hook for each in model.modules() for hook in (*each._forward_pre_hooks.values(), *each._forward_hooks.values())
+    ]
     if any(getattr(hook, "__module__", "").startswith(("captum.attr._core.deep_lift", "zennit.")) for hook in hooks):
         raise BadInput(
             "captum's DeepLIFT and the rules of zennit do not know the products of activations in attention and LSTMs, "
-            "so their maps of this network have no meaning; take gradients, occlusion, or deeplift and lrp_attn without "
-            "PyTorch"
+            "so their maps of this network have no meaning; use gradients or occlusion, or this package's deeplift or "
+            "lrp_attn"
         )
 
 
@@ -209,7 +216,7 @@ class Bound(nn.Module):
         self.network = network
         self.register_buffer("words", words)
 
-    def forward(self, x, words=None):
+    def forward(self, x: torch.Tensor, words: None = None) -> torch.Tensor:
         """Return the scores."""
         return self.network(x, self.words.expand(len(x), -1))
 

@@ -25,7 +25,9 @@ def compared(model, inputs):
         given.requires_grad_()
         found = twin(given) if words is None else twin(given, words)
         scores.append(np.abs(found.detach().numpy() - queries.scores).max() / np.abs(queries.scores).max())
-        (gradient,) = torch.autograd.grad(found.gather(1, torch.from_numpy(queries.targets[:, None]).long()).sum(), given)
+        (gradient,) = torch.autograd.grad(
+            found.gather(1, torch.from_numpy(queries.targets[:, None]).long()).sum(), given
+        )
         if twin.logits.channels_first and given.ndim > 2:
             gradient = gradient.movedim(1, -1)
         wanted, axes = queries.input_gradient(), tuple(range(1, given.ndim))
@@ -64,6 +66,14 @@ def test_other_networks_are_refused():
     network = keras.Sequential([keras.Input((40, 1)), keras.layers.Flatten(), keras.layers.Dense(10)])
     with pytest.raises(BadInput, match="no PyTorch twin of this network"):
         attribution.explain(method(lambda model, inputs, targets: inputs), network, np.zeros((1, 40, 1), np.float32))
+
+
+def test_a_layer_inside_is_refused(loaded):
+    model, images = loaded("parts/plain_seed0", 2)
+    with pytest.raises(BadInput, match=r"Parts\(\) takes no inputs of shape"):
+        attribution.explain(
+            method(lambda model, inputs, targets: inputs), model, images, explain_input=model.layer(None)
+        )
 
 
 def test_probabilities_have_the_network_before_its_softmax(loaded):
