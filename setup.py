@@ -183,6 +183,7 @@ def set_up_code() -> None:
             "render": RENDER,
             "superpixels": SUPERPIXELS,
             "serving": SERVING,
+            "torch": ["torch>=2.2", "safetensors>=0.4,<1"],  # methods in PyTorch; CPU wheels: docs/pytorch.md
         },
     )
 

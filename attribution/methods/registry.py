@@ -88,7 +88,8 @@ def resolve_method(name: Any) -> Method:
     ----------
     name
         A name of ``METHODS``, such a name with the definition of a library, as ``integrated_gradients@captum``,
-        ``module:function``, or ``path/to/file.py:function``; a ``Method``; or a function.
+        ``module:function``, or ``path/to/file.py:function``, with ``torch:`` before it for a function of a PyTorch
+        network; a ``Method``; or a function.
 
     Raises
     ------
@@ -106,6 +107,9 @@ def resolve_method(name: Any) -> Method:
         return METHODS[name]
     if libraries.is_preset(name):
         return libraries.preset_method(name, METHODS)
+    if name.startswith("torch:"):
+        made: Method = imported("attribution_benchmarks.torch:method", "method")(name)
+        return made
     if ":" in name:
         return _custom_method(name, imported(name, "method"))
     refuse_file_alone(name, "method")

@@ -1,0 +1,140 @@
+"""Write a benchmark's networks and inputs for PyTorch alone, without TensorFlow and this package.
+
+    attribution-benchmarks export-torch --benchmark=svea --output_dir=D
+
+writes D/network.py, the networks as modules; their weights, D/NAME.safetensors; the explained inputs with their classes
+and file names, D/NAME.npz; and D/example.py, which writes maps. The maps are then scored by
+
+    attribution-benchmarks svea --precomputed_maps=D/maps
+
+Cost: the network's scores of all inputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from attribution import Method, cli
+from attribution.errors import BadInput, installation, print_line
+from attribution.files import atomic_write, check_directory, make_directory
+from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.evaluation import load, prepare
+from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.core.store import ScoreStore
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_string("benchmark", "svea", "the benchmark", flag_values=FLAGS)
+flags.DEFINE_string("output_dir", "", "directory to write to", flag_values=FLAGS)
+
+_NEED_NETWORK = ("exact", "xai_units")
+_EXAMPLE = '''"""Write maps of {title} by a method in PyTorch."""
+import pathlib
+
+import network
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+NETWORKS = {networks}
+
+
+def explain(model, inputs, targets, *words):  # your method
+    inputs.requires_grad_()
+    scores = model(inputs, *words).gather(1, targets[:, None])
+    return torch.autograd.grad(scores.sum(), inputs)[0] * inputs
+
+
+for name, model in NETWORKS.items():
+    model.load_state_dict(load_file(f"{{name}}.safetensors"))
+    data = np.load(f"{{name}}.npz")
+    arrays = [torch.from_numpy(data[key]).split(16) for key in ("inputs", "targets", "words") if key in data]
+    maps = torch.cat([explain(model.eval(), *batch) for batch in zip(*arrays)]).detach().numpy()
+    for file, one in zip(data["files"], maps):
+        path = pathlib.Path("maps", "my_method", f"{{file}}.npy")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, one{summed})
+'''
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Write the files."""
+    check_directory("output_dir", flag_values.output_dir)
+    if not flag_values.output_dir:
+        raise BadInput("no directory; name one with --output_dir=")
+    try:
+        from safetensors.torch import save_file
+    except ImportError as error:
+        raise BadInput(f"export-torch needs torch and safetensors: {installation('torch')}") from error
+    from attribution_benchmarks.torch import networks
+
+    directory = make_directory(flag_values.output_dir)
+    place, codes, summed = flag_values.benchmark, {}, ""
+    if place in _NEED_NETWORK:
+        raise BadInput(
+            f"--benchmark={place}: its metrics query the network, which --precomputed_maps does not load; score the "
+            "method with --methods=torch:my_method.py:NAME"
+        )
+    benchmark = benchmark_named(place, "--benchmark")
+    for name, code, twin, arrays in _exported(benchmark, place):
+        codes[name] = code
+        summed = "" if twin.logits.channels_first else ".sum(axis=-1)"  # a map of the tokens
+        save_file(
+            {key: value.contiguous() for key, value in twin.state_dict().items()}, directory / f"{name}.safetensors"
+        )
+        columns: dict[str, Any] = {**arrays}
+        np.savez_compressed(directory / f"{name}.npz", **columns)
+    lines = "".join(f'    "{name}": {code},\n' for name, code in codes.items())
+    text = _EXAMPLE.format(title=benchmark.title, networks=f"{{\n{lines}}}", summed=summed)
+    atomic_write(directory / "example.py", text)
+    atomic_write(directory / "network.py", pathlib.Path(networks.__file__).read_text("utf-8"))
+    metrics = {metric.name: metric.measure for metric in benchmark.metrics if metric.name in benchmark.default_metrics}
+    usable = [name for name, measure in metrics.items() if not getattr(measure, "needs_explainer", False)]
+    chosen = f" --metrics={','.join(usable)}" if len(usable) < len(metrics) else ""  # others need maps of other inputs
+    print_line(
+        f"wrote {len(codes)} networks to {directory}; run 'python example.py' there, then: "
+        f"attribution-benchmarks {place} --precomputed_maps={directory}/maps{chosen}"
+    )
+
+
+def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[str, np.ndarray]]]:
+    """Yield the name, code and module of each network of a benchmark, and its inputs as arrays."""
+    from attribution_benchmarks.torch import twins
+
+    found: list[tuple[str, Any, dict[str, np.ndarray]]] = []
+
+    def record(queries: Any) -> np.ndarray:
+        twin = twins.of(queries)
+        inputs, words = twins.tensors(queries)
+        arrays = {"inputs": inputs.numpy(), "targets": queries.targets.astype(np.int64)}
+        found.append((twins.code_of(queries.model), twin, arrays | ({} if words is None else {"words": words.numpy()})))
+        return np.zeros_like(queries.inputs)
+
+    run = prepare(benchmark, {"record": Method("record", "record", record)}, store=ScoreStore(None), place=place)
+    for evaluator in itertools.chain(*load(run).measurements()):
+        files: list[str] = []
+        given, chosen = evaluator.inputs, evaluator.prediction_filter
+        for part in given.batches(given.items, given.rows):
+            batch, counts = part.load(), np.ones(len(part.names), bool)
+            if chosen:
+                counts, targets = chosen.judge(chosen.query(batch), part)
+                batch = dataclasses.replace(batch, targets=batch.targets if targets is None else targets)
+            rows = np.flatnonzero(counts)
+            if len(rows):
+                batch = evaluator.explainer.with_targets(batch.take(rows))
+                list(evaluator.explainer.maps([MapSource("record")], batch))
+                files += [part.files[row] for row in rows.tolist()]
+        if found:
+            columns = {key: np.concatenate([arrays[key] for *_, arrays in found]) for key in found[0][2]}
+            yield pathlib.PurePath(evaluator.name).name, *found[0][:2], {**columns, "files": np.array(files)}
+            found.clear()
+
+
+if __name__ == "__main__":
+    cli.run(main, FLAGS, __doc__)

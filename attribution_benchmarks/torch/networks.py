@@ -1,0 +1,383 @@
+"""The networks of the benchmarks as PyTorch modules: readable examples without anything of this project.
+
+Inputs are ``(N, channels, positions...)``, embeddings of sequences ``(N, tokens, width)``; outputs are logits. Each
+module is used once, so that hooks of captum, zennit and grad-cam work: convolutions pad themselves, sums are modules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch import Tensor, nn
+
+with contextlib.suppress(ImportError, RuntimeError):  # a torchvision that is missing or does not fit PyTorch
+    import zennit  # noqa: F401  # of which the other modules are then there
+try:  # its rules of relevance know its own module only
+    from zennit.layer import Sum
+except (ImportError, RuntimeError):
+
+    class Sum(nn.Module):  # type: ignore[no-redef]
+        """Sum over an axis."""
+
+        def __init__(self, dim: int = -1):
+            super().__init__()
+            self.dim = dim
+
+        def forward(self, x: Tensor) -> Tensor:
+            """Return the sum."""
+            return torch.sum(x, dim=self.dim)
+
+
+class SameConv2d(nn.Conv2d):
+    """A convolution with TensorFlow's padding "same", which is uneven where the stride is 2."""
+
+    def _conv_forward(self, x, weight, bias):
+        padding = []
+        for size, kernel, stride in zip(x.shape[2:], self.kernel_size, self.stride, strict=True):
+            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            padding = [total // 2, total - total // 2, *padding]
+        return super()._conv_forward(nn.functional.pad(x, padding), weight, bias)
+
+
+class Network(nn.Module):
+    """A network whose scores are logits."""
+
+    channels_first = True
+    has_products = False  # of activations, which the rules of captum's DeepLIFT and of zennit do not know
+
+    @property
+    def logits(self) -> nn.Module:
+        """The network itself."""
+        return self
+
+
+class Probabilities(nn.Module):
+    """A network with a softmax, in float64: in float32 gradients of sure answers are lost."""
+
+    def __init__(self, logits: Network):
+        super().__init__()
+        self.logits = logits
+        self.softmax = nn.Softmax(dim=-1)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Return probabilities, (N, classes) float32."""
+        return self.softmax(self.logits(*inputs).double()).float()
+
+
+class Svea(Network):
+    """SVEA: signals (N, 1, 40) to 10 digits."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv1d(1, 25, 5, padding="same"), nn.ReLU(),
+            nn.Conv1d(25, 25, 3, padding="same"), nn.ReLU(),
+            nn.Conv1d(25, 25, 3, padding="same"), nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(1000, 10),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return self.layers(x)
+
+
+class CheckedSignals(Network):
+    """The small network of ``attribution-benchmarks check`` for signals (N, 2, 24), with 4 classes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv1d(2, 6, 5, padding="same"), nn.ReLU(), nn.MaxPool1d(2),
+            nn.Conv1d(6, 5, 3, padding="same"), nn.ReLU(), nn.Flatten(), nn.Linear(60, 4),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return self.layers(x)
+
+
+class CheckedImages(Network):
+    """The small network of ``attribution-benchmarks check`` for images (N, 3, 16, 16), with 4 classes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            SameConv2d(3, 6, 3), nn.ReLU(), nn.MaxPool2d(2),
+            SameConv2d(6, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(320, 4),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return self.layers(x)
+
+
+def convolution(channels: int, filters: int, size: int, stride: int, normalized: bool) -> nn.Module:
+    """Return a convolution with a bias, or with batch normalization."""
+    found = SameConv2d(channels, filters, size, stride, bias=not normalized)
+    return nn.Sequential(found, nn.BatchNorm2d(filters, eps=1e-3)) if normalized else found
+
+
+class Block(nn.Module):
+    """A residual block of two convolutions."""
+
+    def __init__(self, channels: int, filters: int, stride: int, normalized: bool, shortcut: bool):
+        super().__init__()
+        self.first = convolution(channels, filters, 3, stride, normalized)
+        self.relu = nn.ReLU()
+        self.second = convolution(filters, filters, 3, 1, normalized)
+        self.shortcut = convolution(channels, filters, 1, stride, normalized) if shortcut else nn.Identity()
+        self.sum = Sum()
+        self.last = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rectified sum of both ways."""
+        inner = self.second(self.relu(self.first(x)))
+        return self.last(self.sum(torch.stack([inner, self.shortcut(x)], dim=-1)))
+
+
+class Bim(Network):
+    """BIM: images (N, 3, 128, 128), RGB minus the channel means, to 10 classes; batch normalization is folded."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(SameConv2d(3, 16, 5, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True))
+        sizes = ((16, 16, 1), (16, 32, 2), (32, 64, 2), (64, 96, 1))
+        self.stages = nn.Sequential(*(Block(*size, False, size[0] != size[1]) for size in sizes))
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.flatten = nn.Flatten()
+        self.final_dense = nn.Linear(96, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return self.final_dense(self.flatten(self.pool(self.stages(self.stem(x)))))
+
+
+class Parts(Network):
+    """Parts: images (N, 3, 48, 48) of 0 to 1 to 10 classes, with plain convolutions or residual blocks."""
+
+    def __init__(self, residual: bool = False):
+        super().__init__()
+        if residual:
+            blocks = (Block(*size, True, True) for size in ((16, 16, 1), (16, 32, 2), (32, 56, 2)))
+            self.features = nn.Sequential(convolution(3, 16, 3, 2, True), nn.ReLU(), *blocks)
+        else:
+            self.features = nn.Sequential(
+                convolution(3, 24, 5, 2, True), nn.ReLU(),
+                convolution(24, 40, 3, 1, True), nn.ReLU(), nn.MaxPool2d(2),
+                convolution(40, 56, 3, 1, True), nn.ReLU(), nn.MaxPool2d(2),
+                convolution(56, 64, 3, 1, True), nn.ReLU(),
+            )  # fmt: skip
+        self.pool = nn.MaxPool2d(6)
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(56 if residual else 64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return self.head(self.pool(self.features(x)))
+
+
+class HandSet(Network):
+    """A network of hand-set hidden units and a linear part: vectors (N, 12) to ``problems`` outputs."""
+
+    def __init__(self, units: int, problems: int):
+        super().__init__()
+        self.hidden = nn.Linear(12, units)
+        self.relu = nn.ReLU()
+        self.out = nn.Linear(units, problems, bias=False)
+        self.linear = nn.Linear(12, problems)
+        self.sum = Sum()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return self.sum(torch.stack([self.out(self.relu(self.hidden(x))), self.linear(x)], dim=-1))
+
+
+class Exact(Network):
+    """The exact problems: vectors (N, 12) to seven hand-set outputs and two trained ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.hand_set = HandSet(9, 7)
+        self.relu, self.leaky = (
+            nn.Sequential(nn.Linear(12, 32), first, nn.Linear(32, 32), second, nn.Linear(32, 1))
+            for first, second in ((nn.ReLU(), nn.ReLU()), (nn.LeakyReLU(0.2), nn.LeakyReLU(0.2)))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return torch.cat([self.hand_set(x), self.relu(x), self.leaky(x)], dim=1)
+
+
+class Tetrominoes(Network):
+    """XAI-TRIS: images (N, 1, 8, 8) to two classes for each of eight problems."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Sequential(nn.Flatten(), nn.Linear(64, 144), nn.ReLU(), nn.Linear(144, 16, bias=False))
+        self.windows = nn.Sequential(
+            nn.Conv2d(1, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 16)
+        )
+        self.sum = Sum()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return self.sum(torch.stack([self.dense(x), self.windows(x)], dim=-1))
+
+
+def last_state(lstm: nn.LSTM, x: Tensor, words: Tensor) -> Tensor:
+    """Return the state of an LSTM after the last word that is not padding, (N, units)."""
+    states, _ = lstm(x)
+    last = (words != 0).sum(dim=1) - 1
+    return states[torch.arange(len(x)), last]
+
+
+class RelationNetwork(Network):
+    """CLEVR-XAI: images (N, 3, 128, 128) of 0 to 1 and words (N, L) of a question to 28 answers."""
+
+    def __init__(self):
+        super().__init__()
+        layers = []
+        for channels in (3, 24, 24, 24):
+            layers += [nn.Conv2d(channels, 24, 3, 2), nn.ReLU(), nn.BatchNorm2d(24, eps=1e-3)]
+        self.convolutions = nn.Sequential(*layers)
+        self.embedding = nn.Embedding(82, 32)
+        self.lstm = nn.LSTM(32, 128, batch_first=True)
+        self.first, self.second = nn.Linear(26, 256, bias=False), nn.Linear(26, 256, bias=False)
+        self.question = nn.Linear(128, 256)
+        self.sum = Sum()
+        self.g = nn.Sequential(
+            nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()
+        )
+        self.over_pairs = Sum(dim=1)
+        self.f = nn.Sequential(
+            nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 28)
+        )  # fmt: skip
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        """Return logits: f of the sum of g over all pairs of cells."""
+        features = self.convolutions(x)
+        rows, columns = features.shape[2:]
+        row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+        places = torch.stack([column - (columns - 1) / 2, row - (rows - 1) / 2]) / 2
+        cells = torch.cat([features, places.to(features).expand(len(x), -1, -1, -1)], dim=1).flatten(2).mT
+        question = self.question(last_state(self.lstm, self.embedding(words), words))
+        parts = self.first(cells)[:, :, None], self.second(cells)[:, None], question[:, None, None]
+        pairs = self.g(self.sum(torch.stack(torch.broadcast_tensors(*parts), dim=-1)))
+        return self.f(self.over_pairs(pairs.flatten(1, 2)))
+
+
+class Lstm(Network):
+    """Sequences: embeddings (N, 12, 32), with words (N, 12), to two classes for each of six tasks."""
+
+    channels_first, has_products = False, True
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(32, 32, batch_first=True)
+        self.dense = nn.Linear(32, 12)
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        """Return logits."""
+        return self.dense(last_state(self.lstm, x, words))
+
+
+class Cnn(Network):
+    """Sequences: three convolutions and the maxima over positions; see ``Lstm``."""
+
+    channels_first = False
+
+    def __init__(self):
+        super().__init__()
+        self.convolutions = nn.ModuleList(nn.Conv1d(32, 32, 5, padding="same") for _ in range(3))
+        self.relus = nn.ModuleList(nn.ReLU() for _ in range(3))
+        self.pool = nn.AdaptiveMaxPool1d(1)
+        self.dense = nn.Linear(32, 12)
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        """Return logits."""
+        x, real = x.mT, (words != 0).to(x)[:, None]
+        for layer, relu in zip(self.convolutions, self.relus, strict=True):
+            x = relu(layer(x)) * real
+        return self.dense(self.pool(x).flatten(1))
+
+
+class Attention(nn.Module):
+    """Attention of four heads, with rotary positions on request."""
+
+    def __init__(self, rotary: bool):
+        super().__init__()
+        self.rotary = rotary
+        self.queries, self.keys, self.values, self.out = (nn.Linear(32, 32) for _ in range(4))
+        self.softmax = nn.Softmax(dim=-1)
+
+    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """Return (N, tokens, 32); ``hidden`` (N, 1, 1, tokens) is added to the weights before their softmax."""
+        queries, keys, values = (
+            part(x).unflatten(-1, (4, 8)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
+        )
+        if self.rotary:
+            queries, keys = turned(queries), turned(keys)
+        weights = self.softmax(queries @ keys.mT / 8**0.5 + hidden)
+        return self.out((weights @ values).transpose(1, 2).flatten(2))
+
+
+def turned(x: Tensor) -> Tensor:
+    """Return queries or keys, (N, heads, tokens, 8), turned by angles in proportion to their positions."""
+    angles = torch.outer(torch.arange(x.shape[2]), 100.0 ** (-torch.arange(4) / 4)).tile(2).to(x)
+    left, right = x.chunk(2, dim=-1)
+    return x * angles.cos() + torch.cat([-right, left], dim=-1) * angles.sin()
+
+
+class Layer(nn.Module):
+    """A layer of a transformer."""
+
+    def __init__(self, normalized: bool, rotary: bool):
+        super().__init__()
+        self.norm = nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity()
+        self.attention = Attention(rotary)
+        self.first_sum, self.second_sum = Sum(), Sum()
+        self.dense = nn.Sequential(
+            nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity(), nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)
+        )
+
+    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """Return (N, tokens, 32)."""
+        x = self.first_sum(torch.stack([x, self.attention(self.norm(x), hidden)], dim=-1))
+        return self.second_sum(torch.stack([x, self.dense(x)], dim=-1))
+
+
+class Transformer(Network):
+    """Sequences: two layers; see ``Lstm``.
+
+    Parameters
+    ----------
+    normalized, rotary
+        Whether it has layer normalization, and rotary instead of learned positions.
+    cls
+        Whether a first token without content is read, rather than the mean over tokens.
+    """
+
+    channels_first, has_products = False, True
+
+    def __init__(self, normalized: bool, rotary: bool, cls: bool):
+        super().__init__()
+        self.cls = cls
+        self.positions = None if rotary else nn.Parameter(torch.zeros(12 + cls, 32))
+        self.layers = nn.ModuleList(Layer(normalized, rotary) for _ in range(2))
+        self.norm = nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity()
+        self.dense = nn.Linear(32, 12)
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        """Return logits."""
+        real = (words != 0).to(x)
+        if self.cls:
+            x = torch.cat([torch.zeros_like(x[:, :1]), x], dim=1)
+            real = torch.cat([torch.ones_like(real[:, :1]), real], dim=1)
+        if self.positions is not None:
+            x = x + self.positions
+        for layer in self.layers:
+            x = layer(x, -1e9 * (1 - real)[:, None, None])
+        x = self.norm(x)
+        read = x[:, 0] if self.cls else (x * real[..., None]).sum(dim=1) / real.sum(dim=1, keepdim=True)
+        return self.dense(read)

@@ -1,0 +1,226 @@
+"""PyTorch twins of SavedModels: a network of ``networks`` with a file's variables, compared with the file's scores."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from attribution.errors import BadInput
+from attribution.methods.queries import ModelQueries
+from attribution_benchmarks.torch import networks
+
+TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
+# Each network and its arguments.
+ARCHITECTURES: tuple[tuple[Callable[..., networks.Network], dict[str, Any]], ...] = (
+    (networks.Svea, {}),
+    (networks.CheckedSignals, {}),
+    (networks.CheckedImages, {}),
+    (networks.Bim, {}),
+    (networks.Parts, {}),
+    (networks.Parts, {"residual": True}),
+    (networks.Exact, {}),
+    (networks.HandSet, {"units": 17, "problems": 7}),
+    (networks.Tetrominoes, {}),
+    (networks.RelationNetwork, {}),
+    (networks.Lstm, {}),
+    (networks.Cnn, {}),
+    (networks.Transformer, {"normalized": True, "rotary": False, "cls": True}),
+    (networks.Transformer, {"normalized": True, "rotary": True, "cls": False}),
+    (networks.Transformer, {"normalized": False, "rotary": False, "cls": False}),
+)
+_EMBEDDING = (26, 32)  # of sequences, before what is explained
+_TWINS: weakref.WeakKeyDictionary[Any, tuple[str, nn.Module]] = weakref.WeakKeyDictionary()
+_NUMBERED = re.compile(r"(?:conv1d|conv2d|dense|batch_normalization|layer_normalization)_(\d+)/")
+
+
+def of(queries: ModelQueries) -> nn.Module:
+    """Return the PyTorch twin of the explained network, after comparing its scores of the batch.
+
+    Raises
+    ------
+    BadInput
+        If there is none, or its scores differ.
+    """
+    code, twin = built(queries.model)
+    inputs, words = tensors(queries)
+    try:
+        with torch.no_grad():
+            scores = (twin(inputs) if words is None else twin(inputs, words)).numpy()
+    except (RuntimeError, TypeError) as error:
+        raise BadInput(
+            f"the PyTorch twin {code} takes no inputs of shape {queries.inputs.shape[1:]}: {error}"
+        ) from error
+    difference, largest = np.abs(scores - queries.scores).max(), np.abs(queries.scores).max()
+    if not difference <= TOLERANCE * largest:
+        raise BadInput(
+            f"the PyTorch twin {code} does not compute the scores of '{queries.model.path}': they differ by "
+            f"{difference:.1e} of {largest:.1e}; it is not used"
+        )
+    return twin
+
+
+def tensors(queries: ModelQueries) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the explained inputs in PyTorch's layout, and the words of questions or sequences."""
+    words = [array for array in queries.feed.values() if array.dtype.kind in "iu"]
+    inputs = np.moveaxis(queries.inputs, -1, 1) if has_channels_first(built(queries.model)[1]) else queries.inputs
+    found = torch.from_numpy(np.array(inputs, np.float32))
+    return found, torch.from_numpy(words[0].astype(np.int64)) if words else None
+
+
+def has_channels_first(twin: Any) -> bool:
+    """Return whether a twin takes its channels first."""
+    return bool(twin.logits.channels_first)
+
+
+def built(model: Any) -> tuple[str, nn.Module]:
+    """Return the code and the module of a model's twin, built once; raise ``BadInput`` if there is none."""
+    if model not in _TWINS:
+        variables = _variables(model)
+        for architecture, arguments in ARCHITECTURES:
+            with torch.random.fork_rng(devices=[]):
+                network: nn.Module = architecture(**arguments).eval()
+            if _filled(network, list(variables)):
+                code = ", ".join(f"{name}={value}" for name, value in arguments.items())
+                if model.score == "probabilities":
+                    network = networks.Probabilities(network).eval()
+                _TWINS[model] = f"{architecture.__name__}({code})", network
+                break
+        else:
+            raise BadInput(
+                f"no PyTorch twin of this network; '{model.path}' is none of the bundled networks of svea, bim, "
+                "clevr_xai, parts, sequences, exact, xai_units and xai_tris"
+            )
+    return _TWINS[model]
+
+
+def _variables(model: Any) -> list[tuple[str, np.ndarray]]:
+    """Return the names, without their layers', and values of a file's variables, in the order of their layers.
+
+    Keras numbers layers in the order of their definition; a file has them in the order of their use.
+    """
+    loaded = model.load_file() if hasattr(model, "load_file") else None  # its variables live no longer than it
+    signature = getattr(loaded, "signatures", {}).get("serving_default")
+    found = {variable.ref(): variable for variable in getattr(signature, "variables", ())}.values()
+
+    def number(variable: Any) -> int:
+        match = _NUMBERED.search(variable.name)
+        return int(match[1]) if match else 0
+
+    return [
+        (re.sub(r"(_\d+)?:0$", "", each.name).rpartition("/")[2], each.numpy()) for each in sorted(found, key=number)
+    ]
+
+
+def _filled(network: nn.Module, variables: list[tuple[str, np.ndarray]]) -> bool:
+    """Give a network the values of variables, and return whether it is theirs: all fit, and none is left."""
+
+    def take(name: str, *shape: int) -> torch.Tensor:
+        for place, (known, values) in enumerate(variables):
+            if values.shape == shape and known in (name, "Variable"):
+                return torch.from_numpy(variables.pop(place)[1].copy())
+        raise LookupError(name)
+
+    channels, last = 1, None
+    try:
+        with torch.no_grad():
+            for module in network.modules():
+                if isinstance(module, (nn.Conv1d, nn.Conv2d)):
+                    channels = module.out_channels
+                for name, values in _values_of(module, take, channels if isinstance(last, nn.Flatten) else 1).items():
+                    getattr(module, name).copy_(values)
+                last = module
+    except LookupError:
+        return False
+    left = [values.shape for _, values in variables]
+    return left == ([] if network.channels_first else [_EMBEDDING])
+
+
+def _values_of(module: nn.Module, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
+    """Return the values of a module's own parameters; ``channels`` are those of the values that a module flattened."""
+    if isinstance(module, (nn.Conv1d, nn.Conv2d)):
+        kernel = take("kernel", *module.kernel_size, module.in_channels, module.out_channels)
+        bias = {} if module.bias is None else {"bias": take("bias", module.out_channels)}
+        return {"weight": kernel.movedim((-1, -2), (0, 1)), **bias}
+    if isinstance(module, nn.Linear):
+        return _of_linear(module, take, channels)
+    if isinstance(module, nn.BatchNorm2d):
+        names = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
+        return {name: take(known, module.num_features) for name, known in names.items()}
+    if isinstance(module, nn.LayerNorm):
+        return {"weight": take("gamma", *module.normalized_shape), "bias": take("beta", *module.normalized_shape)}
+    if isinstance(module, nn.Embedding):
+        return {"weight": take("embeddings", *module.weight.shape)}
+    if isinstance(module, nn.LSTM):
+        return _of_lstm(module, take)
+    if isinstance(module, networks.Transformer) and module.positions is not None:
+        return {"positions": take("variable", *module.positions.shape)}
+    return {}
+
+
+def _of_linear(module: nn.Linear, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
+    """Return the values of a dense layer; log-odds become minus and plus half of them, the logits of two classes."""
+    outputs = module.out_features
+    try:
+        kernel, doubled = take("kernel", module.in_features, outputs), False
+    except LookupError:
+        kernel, doubled = take("kernel", module.in_features, outputs // 2), True
+    values = [kernel, *([] if module.bias is None else [take("bias", outputs // 2 if doubled else outputs)])]
+    if doubled:
+        values = [torch.stack([-each / 2, each / 2], dim=-1).flatten(-2) for each in values]
+    values[0] = values[0].unflatten(0, (-1, channels)).transpose(0, 1).flatten(0, 1).T  # Keras has channels last
+    return dict(zip(("weight", "bias"), values, strict=False))
+
+
+def _of_lstm(module: nn.LSTM, take: Callable[..., torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the values of an LSTM of Keras, or of the Relation Network's, which adds 1 to its forget gates."""
+    gates = 4 * module.hidden_size
+    kernel, recurrent = take("kernel", module.input_size, gates), take("recurrent_kernel", module.hidden_size, gates)
+    bias, other = take("bias", gates), torch.zeros(gates)
+    with contextlib.suppress(LookupError):
+        other = take("recurrent_bias", gates)
+        other[module.hidden_size : 2 * module.hidden_size] += 1
+    return {"weight_ih_l0": kernel.T, "weight_hh_l0": recurrent.T, "bias_ih_l0": bias, "bias_hh_l0": other}
+
+
+def refuse_rules(model: nn.Module, _: Any) -> None:
+    """Refuse hooks of captum's DeepLIFT and of zennit, before a pass through a network that they do not know."""
+    hooks = [
+        hook for each in model.modules() for hook in (*each._forward_pre_hooks.values(), *each._forward_hooks.values())
+    ]
+    if any(getattr(hook, "__module__", "").startswith(("captum.attr._core.deep_lift", "zennit.")) for hook in hooks):
+        raise BadInput(
+            "captum's DeepLIFT and the rules of zennit do not know the products of activations in attention and LSTMs, "
+            "so their maps of this network have no meaning; use gradients or occlusion, or this package's deeplift or "
+            "lrp_attn"
+        )
+
+
+def code_of(model: Any) -> str:
+    """Return the code of a model's twin, below a module ``network``."""
+    code = f"network.{built(model)[0]}"
+    return f"network.Probabilities({code})" if model.score == "probabilities" else code
+
+
+class Bound(nn.Module):
+    """A network of one question or sequence, whose words it knows: a function of the explained input alone."""
+
+    def __init__(self, network: Any, words: torch.Tensor):
+        super().__init__()
+        self.network = network
+        self.register_buffer("words", words)
+
+    def forward(self, x: torch.Tensor, words: None = None) -> torch.Tensor:
+        """Return the scores."""
+        return self.network(x, self.words.expand(len(x), -1))
+
+    @property
+    def logits(self) -> nn.Module:
+        """The same before a softmax."""
+        return self if self.network.logits is self.network else Bound(self.network.logits, self.words)
