@@ -36,9 +36,9 @@ def my_method(tmp_path_factory):
 
 
 def _bim(count):
-    from bim import classifiers, dataset
+    from bim import classifiers, data
 
-    images = dataset.load_set(dataset.resolve_data_dir(""), "obj").images(range(count))
+    images = data.load_set(data.resolve_data_dir(""), "obj").images(range(count))
     return classifiers.network_inputs(images, 128)
 
 
@@ -49,9 +49,9 @@ def _signals(count):
 
 
 def _questions(count):
-    from clevr_xai import dataset, vocabulary
+    from clevr_xai import data, vocabulary
 
-    questions = dataset.Dataset("simple", "", 128)
+    questions = data.Dataset("simple", "", 128)
     words, _ = vocabulary.read_assets(default_model("clevr_xai/relation_network/1"))
     texts = [questions.questions[row]["question"] for row in range(count)]
     return {"image": questions.images(range(count)) / 255, "question": vocabulary.encode(texts, words, None)}
