@@ -231,8 +231,8 @@ class BimEvaluation(Evaluation):
         of_weights = networks([RANDOM_WEIGHTS] if count else [], count, place)
         return self.explainer_with(member.model, (*truth, *of_class, *of_weights))
 
-    def member_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> Evaluator:
-        """Return the run of a model through some images of a set."""
+    def member_evaluator(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> Evaluator:
+        """Return the evaluator of a model on some images of a set."""
         member = self.member(model_name, set_name)
         member.images.draw(rows)  # all at once, in parallel; a batch would draw its own
         predicted = PredictionFilter(
@@ -269,12 +269,12 @@ class BimEvaluation(Evaluation):
             if any(groups[-1].get(pair, rows) != rows for pair, rows in needed.items()):
                 groups.append({})
             groups[-1].update(needed)
-        return [[self.member_run(*pair, rows) for pair, rows in group.items()] for group in groups]
+        return [[self.member_evaluator(*pair, rows) for pair, rows in group.items()] for group in groups]
 
     def measurement(self, name: str) -> Evaluator:
-        """Return the run of ``obj-obj`` and so on, without its images."""
+        """Return the evaluator of ``obj-obj`` and so on, without its images."""
         model_name, _, set_name = name.partition("-")
-        return self.member_run(model_name, set_name)
+        return self.member_evaluator(model_name, set_name)
 
     def describe_models(self) -> list[str]:
         """Return each model's number of correct predictions on images of its sets."""
@@ -331,7 +331,7 @@ class BimEvaluation(Evaluation):
                     f"METHOD/{files[there.index(False)]}.npy"
                 )
         title = printable(member.name.replace("-", " on "))
-        results = self.computed(self.member_run(model_name, set_name, rows), "image", title)
+        results = self.computed(self.member_evaluator(model_name, set_name, rows), "image", title)
         found = _Measured.of(results, member.images.labels[list(rows)], self._shared_of(member))
         return found.with_zero_by_zero() if self.upstream else found
 

@@ -165,7 +165,7 @@ class ClevrXaiEvaluation(Evaluation):
         ]
 
     def measurements(self) -> list[list[Evaluator]]:
-        """Return one run through the questions, whose name is their kind."""
+        """Return one evaluator of the questions, whose name is their kind."""
         settings, asked = self.settings, self.questions
         dataset, network = asked.dataset, asked.network
         answers = asked.predicted() if network else None

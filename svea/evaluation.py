@@ -49,11 +49,11 @@ class SveaEvaluation(Evaluation):
         return [self._fit(name, model) for name, model in self.models.items()]
 
     def measurements(self) -> list[list[Evaluator]]:
-        """Return one run through all 5,000 signals for each network."""
+        """Return one evaluator of all 5,000 signals for each network."""
         return [[self.measurement(name) for name in self.models]]
 
     def measurement(self, name: str) -> Evaluator:
-        """Return the run of one network."""
+        """Return the evaluator of one network."""
         run, model = self.run, self.models[name]
         # A network without variables has no weights to draw.
         count = self.settings.random_networks if has_variables(model.path) else 0

@@ -410,10 +410,10 @@ class ExampleEvaluation(Evaluation):
     def measurements(self) -> list[list[Evaluator]]:
         """Return one run through the examples."""
         model = next(iter(self.models.values()), None)
-        return [[self.run_of_network(self.run.benchmark.name, model, range(len(self.data.names)))]]
+        return [[self.evaluator_of(self.run.benchmark.name, model, range(len(self.data.names)))]]
 
-    def run_of_network(self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None) -> Evaluator:
-        """Return the run of one network through some examples, with some ``methods``, or those of the run."""
+    def evaluator_of(self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None) -> Evaluator:
+        """Return the evaluator of some examples on one network, with some ``methods``, or those of the run."""
         run, benchmark, data = self.run, self.run.benchmark, self.data
         for metric in run.metrics.values():
             if metric.masks and not data.masks:
@@ -478,7 +478,7 @@ def load(run: Run) -> Evaluation:
 
 
 def evaluated(evaluation: Evaluation, show: Callable[[int, str], object] = lambda number, text: None) -> Scores:
-    """Explain and measure what is loaded; ``show`` gets the number and the text of each table at once."""
+    """Explain and measure what is loaded; ``show`` gets number and text of each table and of the notes."""
     parts = []
     for number, part in enumerate(evaluation.tables()):
         show(number, part.text)

@@ -34,15 +34,15 @@ class Inputs:
         Unique among the evaluators of a command.
     items
         All of them, as integers or strings; may be empty in a worker.
-    rows
-        Batch size.
+    batch_size
+        Inputs in one pass.
     batches
-        ``batches(items, rows)`` yields some of them in batches of ``rows``.
+        ``batches(items, batch_size)`` yields some of them in batches.
     """
 
     name: str
     items: Sequence[Any]
-    rows: int
+    batch_size: int
     batches: Callable[[Sequence[Any], int], Iterable[LazyBatch]]
 
 
@@ -100,7 +100,7 @@ class Evaluator:
         maps_directory: Any = None,
         inputs: Inputs | None = None,
     ):
-        self.inputs = inputs or Inputs("", (), 1, lambda items, rows: ())
+        self.inputs = inputs or Inputs("", (), 1, lambda items, batch_size: ())
         self.explainer, self.prediction_filter, self.maps_directory = explainer, prediction_filter, maps_directory
         self.store = store if store and explainer.lasting else ScoreStore(None)
         self._is_stored = self.store.directory is not None
@@ -277,9 +277,9 @@ class Evaluator:
         return self.inputs.items
 
     @property
-    def rows(self) -> int:
-        """Batch size."""
-        return self.inputs.rows
+    def batch_size(self) -> int:
+        """Inputs in one pass."""
+        return self.inputs.batch_size
 
     @property
     def key(self) -> str:
@@ -291,11 +291,11 @@ class Evaluator:
 
     def evaluate(self, progress: Callable[[int], object] | None = None) -> Numbers:
         """Explain and measure all inputs in this process; ``progress`` is called with each batch's number of inputs."""
-        return self.run(self.inputs.batches(self.items, self.rows), progress)
+        return self.run(self.inputs.batches(self.items, self.batch_size), progress)
 
     def check_methods(self) -> None:
         """Raise ``explainer.Inapplicable`` for methods that cannot explain an input of a batch that lacks numbers."""
-        for part in self.inputs.batches(self.items, self.rows):
+        for part in self.inputs.batches(self.items, self.batch_size):
             if not self.is_complete(part):
                 self.explainer.check_methods(part.load().take([0]))
                 return
@@ -303,7 +303,7 @@ class Evaluator:
     def missing(self, items: Sequence[Any]) -> work.MissingWork | None:
         """Return the names of some inputs and what exists of their numbers; None where all do."""
         names, complete = [], True
-        for part in self.inputs.batches(items, self.rows):  # one after the other, since each may hold its pictures
+        for part in self.inputs.batches(items, self.batch_size):  # one by one: each may hold its pictures
             names += part.names
             complete = complete and self.is_complete(part)
         if complete:
@@ -319,7 +319,7 @@ class Evaluator:
 
     def compute(self, items: Sequence[Any], held: Mapping[str, Any]) -> work.Computed:
         """Explain and measure what is not held."""
-        parts = list(self.inputs.batches(items, self.rows))
+        parts = list(self.inputs.batches(items, self.batch_size))
         names = [name for part in parts for name in part.names]
         evaluator = self.with_store(ScoreStore(None))
         before = {name: {names[place]: record for place, record in pairs} for name, pairs in held.items()}

@@ -57,7 +57,7 @@ class Work(Protocol):
         """All inputs in order, as plain JSON."""
 
     @property
-    def rows(self) -> int:
+    def batch_size(self) -> int:
         """Batch size. Blocks hold whole batches, so that batches do not depend on the blocks."""
 
     def missing(self, items: Sequence[Any]) -> MissingWork | None:
@@ -132,12 +132,12 @@ def _block_size_of(work: Work, requested: int) -> int:
 
     Raises ``BadInput`` if it is not a multiple of the batch size: other batches would change the last digits.
     """
-    if requested % work.rows:
+    if requested % work.batch_size:
         raise BadInput(
-            f"--block_size={requested} is not a multiple of --batch_size={work.rows}; blocks hold whole batches, "
-            f"for example {max(1, round(requested / work.rows)) * work.rows} inputs"
+            f"--block_size={requested} is not a multiple of --batch_size={work.batch_size}; blocks hold whole batches, "
+            f"for example {max(1, round(requested / work.batch_size)) * work.batch_size} inputs"
         )
-    return requested or BATCHES * work.rows
+    return requested or BATCHES * work.batch_size
 
 
 def plan_tasks(works: Sequence[Work], block_size: int) -> Iterator[Task]:
@@ -155,7 +155,7 @@ def plan_tasks(works: Sequence[Work], block_size: int) -> Iterator[Task]:
 
 def plan_fingerprint(factory: str, works: Sequence[Work], block_size: int) -> str:
     """Return a hash of everything but the inputs that blocks depend on. The number of workers is not part of it."""
-    sizes = [[work.name, work.key, work.rows, _block_size_of(work, block_size)] for work in works]
+    sizes = [[work.name, work.key, work.batch_size, _block_size_of(work, block_size)] for work in works]
     return digest_of({"factory": factory, "works": sizes, "versions": versions()})[:24]
 
 

@@ -260,7 +260,7 @@ class _Evaluation(ExampleEvaluation):
         attends = "Softmax" in {node.op for node in model.graph.nodes.values()}
         methods = {key: each for key, each in self.run.methods.items() if attends or key not in _OF_ATTENTION}
         rows = [row for row, each in enumerate(self.data.names) if each.startswith(f"{name}-")]
-        return self.run_of_network(name, model, rows, methods)
+        return self.evaluator_of(name, model, rows, methods)
 
     @functools.cached_property
     def numbers(self) -> Numbers:

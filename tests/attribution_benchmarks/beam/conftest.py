@@ -32,7 +32,7 @@ flags.DEFINE_integer("count", 20, "", flag_values=FLAGS)
 
 
 class Squares:
-    name, key, rows = "squares", "0", 2
+    name, key, batch_size = "squares", "0", 2
 
     def __init__(self, count, store=None):
         self.items = range(count)

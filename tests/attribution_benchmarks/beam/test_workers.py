@@ -11,8 +11,8 @@ import time
 import pytest
 
 from attribution.errors import BadInput
+from attribution_benchmarks.beam import workers
 from attribution_benchmarks.beam.workers import processes
-from attribution_benchmarks.core import workers
 
 PARENT = """
 import sys, time
@@ -108,7 +108,7 @@ def test_workers_ignore_interruptions(interruptible):
 
 
 def test_a_worker_whose_parent_has_ended_ends():
-    start = "import os, time\nfrom attribution_benchmarks.core import workers\n"
+    start = "import os, time\nfrom attribution_benchmarks.beam import workers\n"
     assert run_code(f"{start}workers.end_with_parent(1 << 22); print('it goes on')") == (1, "")
     code = f"{start}workers.end_with_parent(os.getppid()); time.sleep(0.5); print('it goes on')"
     assert run_code(code) == (0, "it goes on\n")

@@ -14,7 +14,7 @@ class Letters:
     done: str = ""
     key: str = "k"
     name: str = "letters"
-    rows: int = 2
+    batch_size: int = 2
 
     def missing(self, items):
         return None if set(items) <= set(self.done) else MissingWork(list(items), {})
@@ -53,6 +53,6 @@ def test_the_fingerprint_depends_on_code_and_block_size():
         plan_fingerprint("module", [Letters(key="l")], 4),
         plan_fingerprint("module", [Letters()], 2),
         plan_fingerprint("other", [Letters()], 4),
-        plan_fingerprint("module", [Letters(rows=4)], 4),
+        plan_fingerprint("module", [Letters(batch_size=4)], 4),
     ]
     assert len({one, *others}) == 5
