@@ -113,7 +113,9 @@ def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[
         twin = twins.of(queries)
         inputs, words = twins.tensors(queries)
         arrays = {"inputs": inputs.numpy(), "targets": queries.targets.astype(np.int64)}
-        found.append((twins.code_of(queries.model), twin, arrays | ({} if words is None else {"words": words.numpy()})))
+        found.append(
+            (twins.built(queries.model)[0], twin, arrays | ({} if words is None else {"words": words.numpy()}))
+        )
         return np.zeros_like(queries.inputs)
 
     run = prepare(benchmark, {"record": Method("record", "record", record)}, store=ScoreStore(None), place=place)
