@@ -133,9 +133,15 @@ def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[
                 list(evaluator.explainer.maps([MapSource("record")], batch))
                 files += [part.files[row] for row in rows.tolist()]
         if found:
-            columns = {key: np.concatenate([arrays[key] for *_, arrays in found]) for key in found[0][2]}
+            columns = {key: _joined([arrays[key] for *_, arrays in found], key == "words") for key in found[0][2]}
             yield pathlib.PurePath(evaluator.name).name, *found[0][:2], {**columns, "files": np.array(files)}
             found.clear()
+
+
+def _joined(parts: list[np.ndarray], padded: bool) -> np.ndarray:
+    """Return the rows of all batches; words, whose number differs between batches, are padded with zeros."""
+    most = max(part.shape[1] for part in parts) if padded else 0
+    return np.concatenate([np.pad(each, ((0, 0), (0, most - each.shape[1]))) if padded else each for each in parts])
 
 
 if __name__ == "__main__":
