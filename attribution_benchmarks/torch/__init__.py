@@ -105,7 +105,7 @@ def _explained(function: Callable[..., Any], takes_words: bool, queries: ModelQu
                 model.register_forward_pre_hook(twins.refuse_rules)
             maps = function(model, inputs[row].clone(), targets[row].clone(), **given)
             found.append(torch.as_tensor(maps).detach().cpu())
-    return _channels_last(torch.cat(found), inputs, twins.has_channels_first(twin))
+    return _channels_last(torch.cat(found), inputs, twin.logits.channels_first)
 
 
 def _channels_last(maps: torch.Tensor, inputs: torch.Tensor, channels_first: bool) -> np.ndarray:

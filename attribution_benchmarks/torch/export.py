@@ -113,7 +113,9 @@ def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[
         twin = twins.of(queries)
         inputs, words = twins.tensors(queries)
         arrays = {"inputs": inputs.numpy(), "targets": queries.targets.astype(np.int64)}
-        found.append((twins.code_of(queries.model), twin, arrays | ({} if words is None else {"words": words.numpy()})))
+        found.append(
+            (twins.built(queries.model)[0], twin, arrays | ({} if words is None else {"words": words.numpy()}))
+        )
         return np.zeros_like(queries.inputs)
 
     run = prepare(benchmark, {"record": Method("record", "record", record)}, store=ScoreStore(None), place=place)
@@ -131,9 +133,15 @@ def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[
                 list(evaluator.explainer.maps([MapSource("record")], batch))
                 files += [part.files[row] for row in rows.tolist()]
         if found:
-            columns = {key: np.concatenate([arrays[key] for *_, arrays in found]) for key in found[0][2]}
+            columns = {key: _joined([arrays[key] for *_, arrays in found], key == "words") for key in found[0][2]}
             yield pathlib.PurePath(evaluator.name).name, *found[0][:2], {**columns, "files": np.array(files)}
             found.clear()
+
+
+def _joined(parts: list[np.ndarray], padded: bool) -> np.ndarray:
+    """Return the rows of all batches; words, whose number differs between batches, are padded with zeros."""
+    most = max(part.shape[1] for part in parts) if padded else 0
+    return np.concatenate([np.pad(each, ((0, 0), (0, most - each.shape[1]))) if padded else each for each in parts])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ module is used once, so that hooks of captum, zennit and grad-cam work: convolut
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -65,52 +66,28 @@ class Probabilities(nn.Module):
         return self.softmax(self.logits(*inputs).double()).float()
 
 
-class Svea(Network):
+class Svea(Network, nn.Sequential):
     """SVEA: signals (N, 1, 40) to 10 digits."""
 
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
+    def __init__(self) -> None:
+        super().__init__(
             nn.Conv1d(1, 25, 5, padding="same"), nn.ReLU(),
             nn.Conv1d(25, 25, 3, padding="same"), nn.ReLU(),
             nn.Conv1d(25, 25, 3, padding="same"), nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(1000, 10),
+            nn.Flatten(), nn.Linear(1000, 10),
         )  # fmt: skip
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits."""
-        return self.layers(x)
 
+class Checked(Network, nn.Sequential):
+    """The networks of ``attribution-benchmarks check``: signals (N, 2, 24) or images (N, 3, 16, 16) to 4 classes."""
 
-class CheckedSignals(Network):
-    """The small network of ``attribution-benchmarks check`` for signals (N, 2, 24), with 4 classes."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv1d(2, 6, 5, padding="same"), nn.ReLU(), nn.MaxPool1d(2),
-            nn.Conv1d(6, 5, 3, padding="same"), nn.ReLU(), nn.Flatten(), nn.Linear(60, 4),
+    def __init__(self, images: bool = False) -> None:
+        convolve, pool = (nn.Conv2d, nn.MaxPool2d) if images else (nn.Conv1d, nn.MaxPool1d)
+        channels, size, values = (3, 3, 320) if images else (2, 5, 60)
+        super().__init__(
+            convolve(channels, 6, size, padding="same"), nn.ReLU(), pool(2),
+            convolve(6, 5, 3, padding="same"), nn.ReLU(), nn.Flatten(), nn.Linear(values, 4),
         )  # fmt: skip
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits."""
-        return self.layers(x)
-
-
-class CheckedImages(Network):
-    """The small network of ``attribution-benchmarks check`` for images (N, 3, 16, 16), with 4 classes."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            SameConv2d(3, 6, 3), nn.ReLU(), nn.MaxPool2d(2),
-            SameConv2d(6, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(320, 4),
-        )  # fmt: skip
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits."""
-        return self.layers(x)
 
 
 def convolution(channels: int, filters: int, size: int, stride: int, normalized: bool) -> nn.Module:
@@ -122,7 +99,7 @@ def convolution(channels: int, filters: int, size: int, stride: int, normalized:
 class Block(nn.Module):
     """A residual block of two convolutions."""
 
-    def __init__(self, channels: int, filters: int, stride: int, normalized: bool, shortcut: bool):
+    def __init__(self, channels: int, filters: int, stride: int, normalized: bool, shortcut: bool) -> None:
         super().__init__()
         self.first = convolution(channels, filters, 3, stride, normalized)
         self.relu = nn.ReLU()
@@ -137,72 +114,64 @@ class Block(nn.Module):
         return self.last(self.sum(torch.stack([inner, self.shortcut(x)], dim=-1)))
 
 
-class Bim(Network):
+class Bim(Network, nn.Sequential):
     """BIM: images (N, 3, 128, 128), RGB minus the channel means, to 10 classes; batch normalization is folded."""
 
-    def __init__(self):
-        super().__init__()
-        self.stem = nn.Sequential(SameConv2d(3, 16, 5, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True))
+    def __init__(self) -> None:
         sizes = ((16, 16, 1), (16, 32, 2), (32, 64, 2), (64, 96, 1))
-        self.stages = nn.Sequential(*(Block(*size, False, size[0] != size[1]) for size in sizes))
-        self.pool = nn.AdaptiveAvgPool2d(1)
-        self.flatten = nn.Flatten()
-        self.final_dense = nn.Linear(96, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits."""
-        return self.final_dense(self.flatten(self.pool(self.stages(self.stem(x)))))
+        super().__init__(
+            SameConv2d(3, 16, 5, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True),
+            *(Block(*size, normalized=False, shortcut=size[0] != size[1]) for size in sizes),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(96, 10),
+        )  # fmt: skip
 
 
-class Parts(Network):
+class Parts(Network, nn.Sequential):
     """Parts: images (N, 3, 48, 48) of 0 to 1 to 10 classes, with plain convolutions or residual blocks."""
 
-    def __init__(self, residual: bool = False):
-        super().__init__()
+    def __init__(self, residual: bool = False) -> None:
         if residual:
-            blocks = (Block(*size, True, True) for size in ((16, 16, 1), (16, 32, 2), (32, 56, 2)))
-            self.features = nn.Sequential(convolution(3, 16, 3, 2, True), nn.ReLU(), *blocks)
+            sizes = ((16, 16, 1), (16, 32, 2), (32, 56, 2))
+            blocks = (Block(*size, normalized=True, shortcut=True) for size in sizes)
+            features = [convolution(3, 16, 3, 2, True), nn.ReLU(), *blocks]
         else:
-            self.features = nn.Sequential(
+            features = [
                 convolution(3, 24, 5, 2, True), nn.ReLU(),
                 convolution(24, 40, 3, 1, True), nn.ReLU(), nn.MaxPool2d(2),
                 convolution(40, 56, 3, 1, True), nn.ReLU(), nn.MaxPool2d(2),
                 convolution(56, 64, 3, 1, True), nn.ReLU(),
-            )  # fmt: skip
-        self.pool = nn.MaxPool2d(6)
-        self.head = nn.Sequential(nn.Flatten(), nn.Linear(56 if residual else 64, 64), nn.ReLU(), nn.Linear(64, 10))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits."""
-        return self.head(self.pool(self.features(x)))
+            ]  # fmt: skip
+        channels = 56 if residual else 64
+        head = [nn.MaxPool2d(6), nn.Flatten(), nn.Linear(channels, 64), nn.ReLU(), nn.Linear(64, 10)]
+        super().__init__(*features, *head)
 
 
 class HandSet(Network):
-    """A network of hand-set hidden units and a linear part: vectors (N, 12) to ``problems`` outputs."""
+    """Hand-set hidden units and a linear part: vectors (N, 12) to ``problems`` outputs; XAI-Units, a part of exact."""
 
-    def __init__(self, units: int, problems: int):
+    def __init__(self, units: int, problems: int) -> None:
         super().__init__()
-        self.hidden = nn.Linear(12, units)
-        self.relu = nn.ReLU()
-        self.out = nn.Linear(units, problems, bias=False)
+        self.units = nn.Sequential(nn.Linear(12, units), nn.ReLU(), nn.Linear(units, problems, bias=False))
         self.linear = nn.Linear(12, problems)
         self.sum = Sum()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
-        return self.sum(torch.stack([self.out(self.relu(self.hidden(x))), self.linear(x)], dim=-1))
+        return self.sum(torch.stack([self.units(x), self.linear(x)], dim=-1))
+
+
+def perceptron(activation: Callable[[], nn.Module]) -> nn.Module:
+    """Return a trained part of exact."""
+    return nn.Sequential(nn.Linear(12, 32), activation(), nn.Linear(32, 32), activation(), nn.Linear(32, 1))
 
 
 class Exact(Network):
     """The exact problems: vectors (N, 12) to seven hand-set outputs and two trained ones."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.hand_set = HandSet(9, 7)
-        self.relu, self.leaky = (
-            nn.Sequential(nn.Linear(12, 32), first, nn.Linear(32, 32), second, nn.Linear(32, 1))
-            for first, second in ((nn.ReLU(), nn.ReLU()), (nn.LeakyReLU(0.2), nn.LeakyReLU(0.2)))
-        )
+        self.relu, self.leaky = perceptron(nn.ReLU), perceptron(lambda: nn.LeakyReLU(0.2))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits."""

@@ -17,30 +17,22 @@ from attribution.methods.queries import ModelQueries
 from attribution_benchmarks.torch import networks
 
 TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
-# Each network and its arguments.
-ARCHITECTURES: tuple[tuple[Callable[..., networks.Network], dict[str, Any]], ...] = (
-    (networks.Svea, {}),
-    (networks.CheckedSignals, {}),
-    (networks.CheckedImages, {}),
-    (networks.Bim, {}),
-    (networks.Parts, {}),
+ARCHITECTURES: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (  # with their arguments
+    *((network, {}) for network in (networks.Svea, networks.Bim, networks.Parts, networks.Exact, networks.Tetrominoes)),
+    *((network, {}) for network in (networks.RelationNetwork, networks.Lstm, networks.Cnn, networks.Checked)),
+    (networks.Checked, {"images": True}),
     (networks.Parts, {"residual": True}),
-    (networks.Exact, {}),
     (networks.HandSet, {"units": 17, "problems": 7}),
-    (networks.Tetrominoes, {}),
-    (networks.RelationNetwork, {}),
-    (networks.Lstm, {}),
-    (networks.Cnn, {}),
     (networks.Transformer, {"normalized": True, "rotary": False, "cls": True}),
     (networks.Transformer, {"normalized": True, "rotary": True, "cls": False}),
     (networks.Transformer, {"normalized": False, "rotary": False, "cls": False}),
 )
 _EMBEDDING = (26, 32)  # of sequences, before what is explained
-_TWINS: weakref.WeakKeyDictionary[Any, tuple[str, nn.Module]] = weakref.WeakKeyDictionary()
+_TWINS: weakref.WeakKeyDictionary[Any, tuple[str, Any]] = weakref.WeakKeyDictionary()
 _NUMBERED = re.compile(r"(?:conv1d|conv2d|dense|batch_normalization|layer_normalization)_(\d+)/")
 
 
-def of(queries: ModelQueries) -> nn.Module:
+def of(queries: ModelQueries) -> Any:
     """Return the PyTorch twin of the explained network, after comparing its scores of the batch.
 
     Raises
@@ -69,17 +61,13 @@ def of(queries: ModelQueries) -> nn.Module:
 def tensors(queries: ModelQueries) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the explained inputs in PyTorch's layout, and the words of questions or sequences."""
     words = [array for array in queries.feed.values() if array.dtype.kind in "iu"]
-    inputs = np.moveaxis(queries.inputs, -1, 1) if has_channels_first(built(queries.model)[1]) else queries.inputs
+    channels_first = built(queries.model)[1].logits.channels_first
+    inputs = np.moveaxis(queries.inputs, -1, 1) if channels_first else queries.inputs
     found = torch.from_numpy(np.array(inputs, np.float32))
     return found, torch.from_numpy(words[0].astype(np.int64)) if words else None
 
 
-def has_channels_first(twin: Any) -> bool:
-    """Return whether a twin takes its channels first."""
-    return bool(twin.logits.channels_first)
-
-
-def built(model: Any) -> tuple[str, nn.Module]:
+def built(model: Any) -> tuple[str, Any]:
     """Return the code and the module of a model's twin, built once; raise ``BadInput`` if there is none."""
     if model not in _TWINS:
         variables = _variables(model)
@@ -87,10 +75,11 @@ def built(model: Any) -> tuple[str, nn.Module]:
             with torch.random.fork_rng(devices=[]):
                 network: nn.Module = architecture(**arguments).eval()
             if _filled(network, list(variables)):
-                code = ", ".join(f"{name}={value}" for name, value in arguments.items())
+                given = ", ".join(f"{name}={value}" for name, value in arguments.items())
+                code = f"network.{architecture.__name__}({given})"
                 if model.score == "probabilities":
-                    network = networks.Probabilities(network).eval()
-                _TWINS[model] = f"{architecture.__name__}({code})", network
+                    code, network = f"network.Probabilities({code})", networks.Probabilities(network).eval()
+                _TWINS[model] = code, network
                 break
         else:
             raise BadInput(
@@ -200,12 +189,6 @@ def refuse_rules(model: nn.Module, _: Any) -> None:
             "so their maps of this network have no meaning; use gradients or occlusion, or this package's deeplift or "
             "lrp_attn"
         )
-
-
-def code_of(model: Any) -> str:
-    """Return the code of a model's twin, below a module ``network``."""
-    code = f"network.{built(model)[0]}"
-    return f"network.Probabilities({code})" if model.score == "probabilities" else code
 
 
 class Bound(nn.Module):

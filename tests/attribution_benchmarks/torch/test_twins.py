@@ -12,7 +12,7 @@ from attribution_benchmarks.core.random_weights import with_shuffled_weights
 from attribution_benchmarks.torch import method
 
 torch = pytest.importorskip("torch")
-from attribution_benchmarks.torch import networks, twins  # noqa: E402
+from attribution_benchmarks.torch import twins  # noqa: E402
 
 
 def compared(model, inputs):
@@ -85,15 +85,3 @@ def test_probabilities_have_the_network_before_its_softmax(loaded):
         return inputs
 
     np.testing.assert_array_equal(attribution.explain(method(run), model, signals), signals)
-
-
-def test_same_padding_is_tensorflows():
-    images = np.random.default_rng(0).normal(size=(2, 9, 12, 3)).astype(np.float32)
-    for size, stride in ((5, 2), (3, 2), (1, 2), (3, 1)):
-        layer = keras.layers.Conv2D(4, size, stride, padding="same")
-        wanted = np.asarray(layer(images))
-        same = networks.SameConv2d(3, 4, size, stride)
-        same.weight.data = torch.from_numpy(np.array(layer.kernel)).permute(3, 2, 0, 1)
-        same.bias.data = torch.from_numpy(np.array(layer.bias))
-        found = same(torch.from_numpy(images).permute(0, 3, 1, 2)).detach().permute(0, 2, 3, 1)
-        np.testing.assert_allclose(found, wanted, atol=1e-5)
