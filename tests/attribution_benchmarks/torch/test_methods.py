@@ -148,15 +148,16 @@ def explained(place, progress):
     return float(np.abs(maps).sum())
 """
 PARENT = """
-import functools, os, sys
+import functools, sys
 import child
 from attribution_benchmarks.report.processes import Processes
 
 if __name__ == "__main__":
     place = f"torch:{sys.argv[2]}:late"
     if sys.argv[3] == "child":
-        processes = Processes(os.open(os.devnull, os.O_RDONLY))
-        found = processes.call(functools.partial(child.explained, place), print)
+        with Processes() as processes:
+            processes.start("late", functools.partial(child.explained, place))
+            found = processes.answer(print)[1].value
     else:
         found = child.explained(place, print)
     print("found", found)
