@@ -33,11 +33,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "bim": ("bim.metrics", "score methods on BIM (objects on scenes)"),
         "tcav": ("bim.run_tcav", "test concepts of BIM with TCAV"),
         "clevr-xai": ("clevr_xai.evaluate", "score methods on CLEVR-XAI (visual questions)"),
-        "export-torch": (
-            "attribution_benchmarks.torch.export",
-            "write a benchmark's networks and inputs for PyTorch alone",
-        ),
-        "score": ("attribution_benchmarks.score", "score methods on several benchmarks"),
+        "export-torch": ("attribution_benchmarks.torch.export", "write networks and inputs for PyTorch alone"),
+        "score": ("attribution_benchmarks.score_methods", "score methods on several benchmarks"),
     }
 )
 

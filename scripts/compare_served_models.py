@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
 from attribution.errors import BadInput, print_text
-from attribution_benchmarks.core import manifest, tables
+from attribution_benchmarks.core import manifest, scores, tables
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
@@ -93,7 +93,7 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput(f"--models={','.join(names)}: expected two different served models")
     if len(labels) != 2 or not set(labels) <= {"obj", "scene"}:
         raise BadInput(f"--labels={','.join(labels)}: expected obj or scene for each of the two models")
-    tables.check_output(flag_values.output)
+    scores.check_output(flag_values.output)
     client = serving.Client(flag_values.server, deadline=flag_values.deadline, retry_timeout=flag_values.retry_timeout)
     models = [served_classifier(client, name) for name in names]
     data_dir = resolve_data_dir(flag_values.data_dir)

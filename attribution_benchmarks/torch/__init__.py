@@ -24,12 +24,14 @@ import functools
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribution.errors import BadInput, installation
+from attribution.errors import BadInput, described, installation
+from attribution.explain import BrokenContract
 from attribution.methods.method import Method
 from attribution.methods.queries import ModelQueries
 from attribution.methods.registry import as_method, name_of
@@ -71,11 +73,8 @@ def method(function: str | Callable[..., Any]) -> Method:
     except ValueError:  # written in C, without a signature to look at
         pass
     explained: Any = functools.partial(_explained, function, takes_words)
-    explained.__signature__ = inspect.signature(lambda queries: queries)
-    explained.__wrapped__ = function  # errors name its file
-    for attribute in ("family",):
-        if hasattr(function, attribute):
-            setattr(explained, attribute, getattr(function, attribute))
+    if hasattr(function, "family"):
+        explained.family = function.family
     return as_method(name, explained)
 
 
@@ -103,9 +102,22 @@ def _explained(function: Callable[..., Any], takes_words: bool, queries: ModelQu
                 model = twins.Bound(model, words[row])
             if twin.logits.has_products:
                 model.register_forward_pre_hook(twins.refuse_rules)
-            maps = function(model, inputs[row].clone(), targets[row].clone(), **given)
+            maps = _called(function, model, inputs[row].clone(), targets[row].clone(), **given)
             found.append(torch.as_tensor(maps).detach().cpu())
     return _channels_last(torch.cat(found), inputs, twin.logits.channels_first)
+
+
+def _called(function: Callable[..., Any], *arguments: Any, **given: Any) -> Any:
+    """Return the result of a user's function; an exception names the line of its file."""
+    try:
+        return function(*arguments, **given)
+    except BadInput:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
+        where = f" at {frames[0].filename}, line {lines[-1]}" if lines else ""
+        raise BrokenContract(f"method '{name_of(function)}' failed{where}: {described(error)}") from error
 
 
 def _channels_last(maps: torch.Tensor, inputs: torch.Tensor, channels_first: bool) -> np.ndarray:

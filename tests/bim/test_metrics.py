@@ -240,4 +240,4 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models,
     scored("blocks", "gradient")
     alone = scored("alone", "gradient,smoothgrad")
     assert scored("blocks", "gradient,smoothgrad", "--runner=beam", "--block_size=4") == alone
-    assert list((tmp_path / "blocks" / "blocks").rglob("manifest.json"))
+    assert list((tmp_path / "blocks" / "blocks").rglob("*.jsonl"))

@@ -28,11 +28,10 @@ def test_the_rows_of_the_tasks_are_what_the_columns_show(quick, evaluation_of, n
     ]  # fmt: skip
     for task in tasks:
         given = task.settings
-        for settings in (given, task.trial):
-            run = prepare(BENCHMARK, task.methods, settings, metrics=task.metrics)
-            assert settings.seed == 3 and set(run.metrics) == set(METRICS) and set(run.methods) == set(task.methods)
-            assert set(settings.ground_truth) <= set(masks.GROUND_TRUTHS[settings.questions])
-        assert set(given.control_methods) <= set(task.methods) and not task.trial.control_methods
+        run = prepare(BENCHMARK, task.methods, given, metrics=task.metrics)
+        assert given.seed == 3 and set(run.metrics) == set(METRICS) and set(run.methods) == set(task.methods)
+        assert set(given.ground_truth) <= set(masks.GROUND_TRUTHS[given.questions])
+        assert set(given.control_methods) <= set(task.methods)
         few = {"names": ("gradient",), "controls": ("wrong_class", "uniform"), "ground_truth": given.ground_truth}
         data = Dataset(given.questions, answered, size=64)
         evaluation = evaluation_of(network, data, rows=(0, 1, 2), metrics=("mass", "rank", "roc_auc"), **few)

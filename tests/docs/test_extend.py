@@ -113,7 +113,7 @@ def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_noth
 
 def test_the_benchmark_alone_and_beside_another_in_the_report(run, folder):
     output = folder / "alone.json"
-    run(printed("attribution-benchmarks score"), f"--output={output}")
+    run(printed("attribution-benchmarks bright_half"), f"--output={output}")
     scores = {row["method"]: row["value"] for row in json.loads(output.read_text())["rows"]}
     assert scores["gradient"] == scores["integrated_gradients"] == 1.0 and abs(scores["uniform"] - 2 / 3) < 1e-6
     command = printed("reproduce_tables", "bright_half").replace("--benchmarks=svea,", "--benchmarks=")

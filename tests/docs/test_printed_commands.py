@@ -56,7 +56,8 @@ def printed(text):
     for candidate in candidates:
         for command in candidate.split(" && "):
             if console := re.match(r"attribution-benchmarks ([a-z][a-z-]*)(.*)", command.strip()):
-                yield f"python -m {CONSOLE[console[1]][0]}{console[2]}"
+                module = CONSOLE[console[1]][0] if console[1] in CONSOLE else f"attribution_benchmarks {console[1]}"
+                yield f"python -m {module}{console[2]}"
             elif re.match(r"(\.venv/bin/)?python3? (-m |\S+\.py)", command.strip()):
                 yield command.strip()
 

@@ -28,7 +28,7 @@ SECONDS = 240  # for one case, which is seconds on an idle machine
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",
     "construct": "scripts.construct_bim_dataset", "generate": "scripts.generate_clevr_xai",
-    "export": "attribution.export.__main__", "score": "attribution_benchmarks.score",
+    "export": "attribution.export.__main__", "score": "attribution_benchmarks.score_methods",
     "report": "attribution_benchmarks.report.reproduce", "explain": "attribution.explain.__main__",
 }  # fmt: skip
 DEEP = b"[" * 100_000
@@ -101,7 +101,7 @@ CLEVR = {QUESTIONS: question(), SCENES: scene(), "data/images/a.png": png_of(9, 
 ASK = "--data_dir=data --methods=gradient --num_questions=all"
 CONSTRUCT = "--coco_annotations=coco.json --coco_dir=. --data_dir=out --num_train=0 --num_val=1"
 SCORE = "--data_dir={set} --methods=gradient --num_imgs=2 --metrics=MCS"
-EXPLAIN = "--model=MODEL --preprocessing=0..1 --methods=gradient --explain_input=image --image=x.png"
+EXPLAIN = f"--model={MODELS}/bim/obj --preprocessing=0..1 --methods=gradient --image=x.png"
 # Command, what its command line begins with, and bad flags.
 FLAGS = [
     ("svea", "", ["argument", "--seed=nan", "--model=missing", "--methods=nothing", "--methods=no/such.py:f"]),

@@ -1,5 +1,6 @@
 """Methods in PyTorch: the recipes of docs/pytorch.md, their scores, what they get, and what is refused."""
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -175,8 +176,8 @@ def late(model, inputs, targets):
 
 
 @pytest.mark.parametrize("where", ["same process", "child"])
+@pytest.mark.skipif(not importlib.util.find_spec("zennit"), reason="needs zennit")
 def test_zennit_may_be_imported_after_tensorflow(where, tmp_path):
-    pytest.importorskip("zennit")
     for name, text in (("child", CHILD), ("parent", PARENT), ("late", LATE)):
         (tmp_path / f"{name}.py").write_text(text)
     arguments = [
