@@ -119,7 +119,13 @@ def set_up_code() -> None:
             "bim": ["report.toml"],
             "svea": ["report.toml", "paper.json"],
             "clevr_xai.generation": ["families/*.json"],
-            "clevr_xai": ["report.toml", "paper.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
+            "clevr_xai": [
+                "report.toml",
+                "paper.json",
+                "embedded/*.json.gz",
+                "embedded/images/*.png",
+                "embedded/masks/*.png",
+            ],
         },
         install_requires=[
             "absl-py>=2.1,<3",

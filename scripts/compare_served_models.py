@@ -113,7 +113,8 @@ def main(flag_values: flags.FlagValues) -> None:
         + ["" if row["low"] is None else f"{row['low']:.3f}, {row['high']:.3f}"]
         for row in found
     ]
-    text = tables.text_table(["model", "measured", "mean", "95 %"], body)
+    header = ["model", "measured", "mean", "95 %"]
+    text, markdown = tables.text_table(header, body), tables.markdown_table(header, body)
     print_text(text)
     if flag_values.output:
         description = manifest.describe_run(
@@ -125,7 +126,8 @@ def main(flag_values: flags.FlagValues) -> None:
                 "python scripts/compare_served_models.py", cli.given(flag_values, without=("cache_dir", "output"))
             ),
         )
-        tables.save(flag_values.output, found, description, text=text)
+        rows = list(map(tables.plain, found))
+        scores.Scores(rows, text=text, markdown=markdown, manifest=description).save(flag_values.output)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[
     for evaluator in itertools.chain(*load(run).measurements()):
         files: list[str] = []
         given, chosen = evaluator.inputs, evaluator.prediction_filter
-        for part in given.batches(given.items, given.rows):
+        for part in given.batches(given.items, given.batch_size):
             batch, counts = part.load(), np.ones(len(part.names), bool)
             if chosen:
                 counts, targets = chosen.judge(chosen.query(batch), part)

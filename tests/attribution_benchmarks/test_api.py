@@ -82,9 +82,9 @@ def test_the_command_prints_the_same_table(results, toy, capsys, monkeypatch, tm
         ({"methods": ""}, "methods has the invalid name ''"),
         ({"methods": "gradient,rise"}, "no method 'gradient,rise'"),
         ({"methods": "gra\ndient"}, "no method 'gra dient'"),
-        ({"seed": -1}, "seed=-1: a whole number from 0 on"),
-        ({"seed": 1.5}, "seed=1.5: a whole number"),
-        ({"seed": None}, "seed=None: a whole number"),
+        ({"seed": -1}, "seed=-1: expected a number from 0 to"),
+        ({"seed": 1.5}, "seed=1.5: expected a whole number"),
+        ({"seed": None}, "seed=None: expected a whole number"),
     ],
 )
 def test_invalid_arguments_raise(toy, tmp_path, monkeypatch, arguments, message):

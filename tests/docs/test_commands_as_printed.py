@@ -64,6 +64,10 @@ LEFT_OUT = {
         "python -m attribution.explain --model=flax_network", "python -m attribution.explain --model=torch_network",
         "python -m attribution.inspect --model=torch_network",
     ],
+    "needs PyTorch; tests/attribution_benchmarks/torch runs them where it is installed": [
+        "attribution-benchmarks check torch:", "attribution-benchmarks svea --methods=torch:",
+        "attribution-benchmarks export-torch", "cd exported &&", "attribution-benchmarks svea --precomputed_maps=exported",
+    ],
     "15 CPU minutes to hours": [
         "python -m tools.performance", "python -m clevr_xai.evaluate --num_questions=40 --steps=300",
     ],

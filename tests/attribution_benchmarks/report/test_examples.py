@@ -32,7 +32,10 @@ def test_an_example_has_its_maps_and_the_scores_of_its_input_and_no_other(report
 
 def test_a_missing_score_is_none(results, report, groups):
     lacking = {name: [np.nan] * len(column) for name, column in groups["bim"][0].values.items()}
-    changed = replace(results[1], scores=Scores(results[1].scores.rows, [InputScores({"metric": "mcs"}, groups["bim"][0].inputs, lacking)]))
+    changed = replace(
+        results[1],
+        scores=Scores(results[1].scores.rows, [InputScores({"metric": "mcs"}, groups["bim"][0].inputs, lacking)]),
+    )
     (one,) = examples.page_data(report([changed]))["gallery"]
     assert set(one["values"]["bim mcs"].values()) == {None}
 
