@@ -66,7 +66,8 @@ LEFT_OUT = {
     ],
     "needs PyTorch; tests/attribution_benchmarks/torch runs them where it is installed": [
         "attribution-benchmarks check torch:", "attribution-benchmarks svea --methods=torch:",
-        "attribution-benchmarks export-torch", "cd exported &&", "attribution-benchmarks svea --precomputed_maps=exported",
+        "attribution-benchmarks export-torch", "cd exported &&",
+        "attribution-benchmarks svea --precomputed_maps=exported",
     ],
     "15 CPU minutes to hours": [
         "python -m tools.performance", "python -m clevr_xai.evaluate --num_questions=40 --steps=300",
