@@ -280,7 +280,13 @@ class Products:
                 return tensor
 
     def _variable_factors(self, operation: tf.Operation) -> list[int]:
-        return [place for place in ops.factors(operation) if not self._walk.is_constant(operation.inputs[place])]
+        places = [place for place in ops.factors(operation) if not self._walk.is_constant(operation.inputs[place])]
+        return [place for place in places if not self._is_mask(operation.inputs[place])]
+
+    def _is_mask(self, tensor: tf.Tensor) -> bool:
+        """Return whether a factor is made of truth values, such as which tokens are padding: it takes no relevance."""
+        chain = (operation for operation, _, _ in self._affine_chain(tensor))
+        return any(operation.type == "Cast" and operation.inputs[0].dtype.is_bool for operation in chain)
 
     def _gates_at(self, operation: tf.Operation, places: list[int], kinds: tuple[str, ...]) -> list[int]:
         """Return the positions at which an operation's inputs are gates of these kinds."""
@@ -318,7 +324,7 @@ class Products:
 
     def _is_state(self, operation: tf.Operation, place: int) -> bool:
         """Return whether a constant factor has a value for each input, as a recurrent network's initial state has."""
-        if operation.type != "Mul":
+        if operation.type != "Mul" or not self._walk.is_constant(operation.inputs[place]):
             return False
         state, other = operation.inputs[place].shape, operation.inputs[1 - place].shape
         return bool(state.rank and state.rank == other.rank and state[0] != 1)

@@ -383,6 +383,23 @@ def test_relevance_of_a_product_of_two_variables_is_halved(from_function):
     np.testing.assert_allclose(attribution.explain("lrp_epsilon", model, x, 1), [[0, 4, 0, 4]])
 
 
+@pytest.mark.parametrize("method", ["lrp_epsilon", "lrp_cp", "lrp_epsilon_plus@zennit"])
+def test_a_mask_takes_no_relevance(method, from_function):
+    """As padding is hidden: the relevance of what is not hidden is that of a network without the mask."""
+    masks = {
+        "plain": lambda x: tf.cast(x > 0, tf.float32),
+        "moved": lambda x: tf.cast(x > 0, tf.float32)[:, tf.newaxis][:, 0],
+        "of hidden ones": lambda x: 1.0 - tf.cast(x <= 0, tf.float32),
+    }
+    x = np.array([[1.0, 2.0, 3.0, 1.0, -1.0, 1.0]], np.float32)
+    visible = from_function(lambda x: tf.matmul(x[:, :3] * [1.0, 0.0, 1.0], LAST[:3]), 6)
+    expected = attribution.explain(method, visible, x, 1)
+    assert np.abs(expected).sum() > 0
+    for mask in masks.values():
+        model = from_function(lambda x, mask=mask: tf.matmul(x[:, :3] * mask(x[:, 3:]), LAST[:3]), 6)
+        np.testing.assert_allclose(attribution.explain(method, model, x, 1), expected, atol=1e-6)
+
+
 def test_a_quotient_of_a_constant_is_refused_by_name(from_function):
     model = from_function(lambda x: tf.matmul(2.0 / x, np.ones((3, 2), np.float32)), 3)
     with pytest.raises(BadInput, match="RealDiv of a constant by a divisor that depends on the input"):

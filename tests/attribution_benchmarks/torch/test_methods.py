@@ -36,6 +36,7 @@ def correlation(first, second):
         ("occlusion", "captum", "occlusion@captum", "svea/baseline"),
         ("lrp_epsilon_plus", "zennit", "lrp_epsilon_plus@zennit", "parts/residual_seed0"),
         ("lrp_epsilon_plus", "zennit", "lrp_epsilon_plus@zennit", "bim/obj"),
+        ("lrp_epsilon_plus", "zennit", "lrp_epsilon_plus@zennit", "exact/sequences/cnn"),
         ("grad_cam", "pytorch_grad_cam", "grad_cam@pytorch_grad_cam", "bim/obj"),
     ],
 )
@@ -48,6 +49,7 @@ def test_recipes_of_the_page_equal_ours(recipe, package, ours, network, my_metho
     if found.ndim > wanted.ndim:
         found = found.mean(axis=-1)
     assert found.shape == wanted.shape and correlation(found, wanted) > 0.99999
+    assert np.linalg.norm(found) == pytest.approx(np.linalg.norm(wanted), rel=1e-3)
 
 
 def test_a_random_recipe_keeps_the_contract(my_method):
