@@ -7,7 +7,7 @@ and file names, D/NAME.npz; and D/example.py, which writes maps. The maps are th
 
     attribution-benchmarks svea --precomputed_maps=D/maps
 
-Cost: the network's scores of all inputs.
+Cost: the network's scores of all inputs, 6 CPU seconds for svea and 14 for clevr_xai.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main(flag_values: flags.FlagValues) -> None:
     usable = [name for name, measure in metrics.items() if not getattr(measure, "needs_explainer", False)]
     chosen = f" --metrics={','.join(usable)}" if len(usable) < len(metrics) else ""  # others need maps of other inputs
     print_line(
-        f"wrote {len(codes)} networks to {directory}; run 'python example.py' there, then: "
+        f"wrote {len(codes)} network{'s' * (len(codes) > 1)} to {directory}; run 'python example.py' there, then: "
         f"attribution-benchmarks {place} --precomputed_maps={directory}/maps{chosen}"
     )
 
