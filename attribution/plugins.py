@@ -48,7 +48,7 @@ def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
         raise BadInput(f"{what} '{name}': write module:NAME or path/to/file.py:NAME, with both names")
     is_function = kind.__name__ == "Callable"
     try:
-        # What is no function may look its module up, as dataclasses do.
+        # Classes may look up their module, as dataclasses do.
         module = _module_at(place, None if is_function else pathlib.Path(place).stem)
     except KeyboardInterrupt:
         raise

@@ -267,7 +267,7 @@ class ClevrXaiEvaluation(Evaluation):
     def groups(self) -> Iterator[InputScores]:
         """Yield the accuracies of each ground truth and subset under all poolings, then the metrics of all benchmarks.
 
-        A table shows both accuracies, each under the pooling of its heading, and others where they are asked for.
+        A table shows both accuracies, each under the pooling of its heading, and other poolings on request.
         """
         own, settings = [name for name in ACCURACIES if name in self.run.metrics], self.settings
         for truth in settings.truths if own else ():

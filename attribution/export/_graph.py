@@ -60,7 +60,7 @@ class ExplainedFile:
             )
         self._weights = _Weights(self._original.values())
         self._weights.put_into(model.graph)
-        self._compiled = model.compiled_anew()
+        self._compiled = model.compiled_unshared()
         self._weights.put_into(self._compiled.folded)
         self._specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in model.inputs.items()]
         self._targets = tf.TensorSpec(model.inputs[explain_input].shape[:1], tf.int32, TARGETS)

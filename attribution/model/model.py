@@ -88,7 +88,7 @@ class Model:
 
     @property
     def path(self) -> pathlib.Path:
-        """The directory that holds the network; of changed weights a temporary one, written when it is asked for."""
+        """The directory that holds the network; of changed weights a temporary one, written on the first access."""
         return self.source.path
 
     @property
@@ -367,7 +367,7 @@ class Model:
         """
         return self._compiled.folds_away(layer)
 
-    def compiled_anew(self) -> CompiledGraph:
+    def compiled_unshared(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
         return CompiledGraph(self._frozen, self.score, shared=False)
 

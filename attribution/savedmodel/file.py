@@ -213,7 +213,7 @@ class Source:
     Attributes
     ----------
     write : Callable or None
-        Of a network with changed weights, which is on disk once ``path`` is asked for: writes it to a
+        Of a network with changed weights, which is on disk from the first access to ``path`` on: writes it to a
         ``tempfile.TemporaryDirectory``.
     live_network : Callable or None
         Returns the live network of a model of the file; see ``attribution.methods.third_party.offer``.

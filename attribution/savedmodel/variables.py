@@ -1,7 +1,7 @@
 """A function's graph without variables and calls.
 
 Variables do not become constants of the graph, where they would be copied some ten times while it is read, compiled and
-optimised. Each becomes a placeholder, whose tensor stands beside the graph and is shared by all that is compiled of it.
+optimised. Each becomes a placeholder, whose tensor is stored with the graph and shared by all functions made of it.
 TensorFlow's own conversion to constants does the rest: it removes variables that a loop carries or that are looked up
 row by row, and inlines calls.
 """

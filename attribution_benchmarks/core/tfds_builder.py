@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -19,9 +20,9 @@ class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type:
     source = ""  # directory of the data; empty for the embedded ones
     citation, homepage, supervised_keys = "", "", None
 
+    @abc.abstractmethod
     def features(self) -> dict[str, Any]:
         """Return the features of an example."""
-        raise NotImplementedError
 
     def _info(self) -> tfds.core.DatasetInfo:
         """Return the features, and where the data come from."""

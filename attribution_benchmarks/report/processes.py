@@ -131,7 +131,7 @@ def _environment() -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Return in one line why a function failed; the traceback of what is no refusal goes to standard error."""
+    """Return in one line why a function failed; an unexpected error's traceback goes to standard error."""
     if isinstance(error, BadInput):
         return " ".join(str(error).split())
     if isinstance(error, SystemExit):

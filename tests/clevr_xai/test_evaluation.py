@@ -170,10 +170,10 @@ def test_another_setting_seed_or_image_finds_no_old_scores(evaluation_of, networ
     changed = Dataset("simple", answered, size=64)
     asked, *rest = changed.questions
     changed.questions = [dict(asked, question="What color is the ball?"), *rest]
-    anew = evaluation_of(network, changed, tmp_path, **few).measured
-    assert anew.fingerprint != first.fingerprint
-    assert not np.array_equal(anew.scores[GRADIENT][0], first.scores[GRADIENT][0])
-    np.testing.assert_array_equal(anew.scores[GRADIENT][1], first.scores[GRADIENT][1])
+    again = evaluation_of(network, changed, tmp_path, **few).measured
+    assert again.fingerprint != first.fingerprint
+    assert not np.array_equal(again.scores[GRADIENT][0], first.scores[GRADIENT][0])
+    np.testing.assert_array_equal(again.scores[GRADIENT][1], first.scores[GRADIENT][1])
 
 
 @pytest.mark.parametrize("damaged", ["scores", "answers"])
@@ -194,7 +194,7 @@ def inside(maps, block, scores):
 def test_a_metric_of_all_benchmarks_looks_at_the_first_ground_truth_asked_for(
     evaluation_of, network, answered, tmp_path
 ):
-    """Against the mass accuracy of that truth, and whatever was asked for before in the same store."""
+    """Against the mass accuracy of that truth, and whatever the same store already holds."""
     data = Dataset("complex", answered, size=64)
     for truth in ("union", "all_objects", "union"):
         evaluation = evaluation_of(

@@ -14,7 +14,7 @@ from svea import mnist1d
 
 @pytest.fixture(scope="module")
 def replay():
-    """MNIST-1D written anew from its description: signals, labels, and the templates' first and last points."""
+    """MNIST-1D written again from its description: signals, labels, and the templates' first and last points."""
     from mnist1d.data import get_templates
 
     templates = get_templates()["x"]
@@ -90,7 +90,7 @@ def test_arrays_kept_for_the_next_caller_cannot_be_changed(data):
         data.train.signals[0, 0] = 0
 
 
-def test_what_was_generated_is_kept_and_a_damaged_file_is_made_anew(data, tmp_path, monkeypatch):
+def test_what_was_generated_is_kept_and_a_damaged_file_is_made_again(data, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path))
     generated = []
     monkeypatch.setattr(mnist1d, "code_fingerprint", lambda function: "")  # the mock counts its calls

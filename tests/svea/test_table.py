@@ -12,7 +12,7 @@ from svea.scoring import NetworkScores, SourceScores
 
 
 def made_up(means, shift=0.0):
-    """Scores whose mean is what is asked for: method or control -> mean of every metric."""
+    """Scores of a given mean: method or control -> mean of every metric."""
 
     def scores(mean):
         noise = np.random.default_rng(int(10 * mean)).normal(size=1000)

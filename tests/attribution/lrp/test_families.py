@@ -152,7 +152,7 @@ def test_normalization_that_cannot_be_folded_does_not_explode(tmp_path):
     expected = attribution.explain("gradient_x_input", model, x, 1)
     maps = attribution.explain("lrp_epsilon", model, x, 1, epsilon=0.0)
     np.testing.assert_allclose(maps, expected, atol=1e-3 * np.abs(expected).max())
-    # As before, where it is asked for.
+    # On request, as before.
     passed = attribution.explain("lrp_epsilon", model, x, 1, epsilon=0.0, batch_norm="pass")
     assert np.abs(passed).max() > 100 * np.abs(expected).max()
 

@@ -1,5 +1,6 @@
 """Entries of the registry, method cards and the resolution of names."""
 
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -50,6 +51,12 @@ def test_a_custom_method_has_the_family_that_it_names(tmp_path, monkeypatch):
     assert families == {"alone": None, "named": "gradient"}
     with pytest.raises(BadInput, match="its attribute family is 3; set it to a word"):
         attribution.resolve_method("mine.py:wrong")
+
+
+def test_a_method_in_pytorch_without_pytorch_is_one_line(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"needs torch, which is not installed: pip install"):
+        attribution.resolve_method("torch:my_method.py:f")
 
 
 OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and "rollout" not in name]

@@ -283,7 +283,7 @@ def test_controls_of_methods_and_controls_without_a_network(model):
     np.testing.assert_allclose(maps["", "random"], maps["random", ""], rtol=1e-6)  # same seed and keys, float32
 
 
-def test_a_changed_file_of_ones_own_is_scored_anew(model, tmp_path, monkeypatch):
+def test_a_changed_file_of_ones_own_is_scored_again(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store, sums = ScoreStore("scores"), []
     for sign in ("", "-"):

@@ -47,7 +47,7 @@ def test_committed_explanations_were_made_from_the_originals():
     for name in committed():
         content = (SAVED_MODELS / "served" / name / "1" / "saved_model.pb").read_bytes()
         model = attribution.load_model(originals()[name], score="probabilities")
-        assert model.fingerprint.encode() in content, f"export saved_models/served/{name} anew"
+        assert model.fingerprint.encode() in content, f"export saved_models/served/{name} again"
 
 
 def test_a_committed_file_explains_itself_by_both_protocols():

@@ -178,7 +178,9 @@ def late(model, inputs, targets):
 
 
 @pytest.mark.parametrize("where", ["same process", "child"])
-@pytest.mark.skipif(not importlib.util.find_spec("zennit"), reason="needs zennit")
+@pytest.mark.skipif(
+    not importlib.util.find_spec("zennit"), reason="zennit, whose import after TensorFlow is tried, is not installed"
+)
 def test_zennit_may_be_imported_after_tensorflow(where, tmp_path):
     for name, text in (("child", CHILD), ("parent", PARENT), ("late", LATE)):
         (tmp_path / f"{name}.py").write_text(text)
