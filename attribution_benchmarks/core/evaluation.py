@@ -286,10 +286,11 @@ class Evaluation(abc.ABC):
             metric = metrics[group.where["metric"]]
             found = summarised(group, metric, self.published)
             rows += [{"benchmark": benchmark.name, **row} for row in found]
-            shown = group.column or metric.title, 1 if metric.percent else 3, group.brief
-            columns.append(tables.Figures(shown[0], [row for row in found if not {"of", ALONG} & set(row)], *shown[1:]))
+            heading, decimals = group.column or metric.title, 1 if metric.percent else 3
+            shown = [row for row in found if not {"of", ALONG} & set(row)]
+            columns.append(tables.Figures(heading, shown, decimals, group.brief))
             if not group.brief:
-                own.append(tables.Figures(shown[0], [row for row in found if "of" in row], *shown[1:]))
+                own.append(tables.Figures(heading, [row for row in found if "of" in row], decimals))
         sources = dict.fromkeys(source for group in groups for source in group.sources)
         kept = [dataclasses.replace(group, where={"benchmark": benchmark.name, **group.where})
                 for group in groups if group.kept]  # fmt: skip

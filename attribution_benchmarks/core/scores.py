@@ -1,4 +1,4 @@
-"""Scores: what is before them computes them; statistics, tables, pictures, the report and comparisons read them.
+"""The scores of an evaluation, which statistics, tables, pictures, the report and comparisons read.
 
 A value belongs to an input, a source of maps (a method, a method under a control, or a control), a metric and a
 network. ``InputScores`` holds those of one metric side by side, ``Scores.frame`` has a row for each.
@@ -54,7 +54,7 @@ class InputScores:
     curves
         Name of a source -> (N, points), of a metric with a curve.
     kept
-        Whether the values are kept, besides their row.
+        Whether the values are stored with their row.
     brief
         Whether the column shows means alone.
     """

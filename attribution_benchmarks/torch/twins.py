@@ -28,7 +28,7 @@ ARCHITECTURES: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (  # with
     (networks.Transformer, {"normalized": False, "rotary": False, "cls": False}),
 )
 _EMBEDDING = (26, 32)  # of sequences, before what is explained
-_TWINS: weakref.WeakKeyDictionary[Any, tuple[str, Any]] = weakref.WeakKeyDictionary()
+_TWINS: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, Any]]] = weakref.WeakKeyDictionary()  # by file, by score
 _NUMBERED = re.compile(r"(?:conv1d|conv2d|dense|batch_normalization|layer_normalization)_(\d+)/")
 
 
@@ -69,7 +69,8 @@ def tensors(queries: ModelQueries) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 def built(model: Any) -> tuple[str, Any]:
     """Return the code and the module of a model's twin, built once; raise ``BadInput`` if there is none."""
-    if model not in _TWINS:
+    known = _TWINS.setdefault(getattr(model, "source", model), {})  # a model's views are many
+    if model.score not in known:
         variables = _variables(model)
         for architecture, arguments in ARCHITECTURES:
             with torch.random.fork_rng(devices=[]):
@@ -79,14 +80,14 @@ def built(model: Any) -> tuple[str, Any]:
                 code = f"network.{architecture.__name__}({given})"
                 if model.score == "probabilities":
                     code, network = f"network.Probabilities({code})", networks.Probabilities(network).eval()
-                _TWINS[model] = code, network
+                known[model.score] = code, network
                 break
         else:
             raise BadInput(
                 f"no PyTorch twin of this network; '{model.path}' is none of the bundled networks of svea, bim, "
                 "clevr_xai, parts, sequences, exact, xai_units and xai_tris"
             )
-    return _TWINS[model]
+    return known[model.score]
 
 
 def _variables(model: Any) -> list[tuple[str, np.ndarray]]:

@@ -85,3 +85,13 @@ def test_probabilities_have_the_network_before_its_softmax(loaded):
         return inputs
 
     np.testing.assert_array_equal(attribution.explain(method(run), model, signals), signals)
+
+
+def test_a_network_has_one_twin_for_all_batches(loaded, monkeypatch):
+    built, read = [], twins._variables
+    monkeypatch.setattr(twins, "_variables", lambda model: built.append(model.path) or read(model))
+    network = attribution.load_model(loaded("svea/baseline", 1)[0].path)
+    inputs = loaded("svea/baseline", 6)[1]
+    for _ in range(2):
+        attribution.explain(method(lambda model, inputs, targets: inputs), network, inputs, batch_size=2)
+    assert len(built) == 1
