@@ -58,7 +58,7 @@ def load_model(
         position whose scores are explained, as ``(row, column)``; ``Model.at`` gives other ones. The last axis must be
         that of the classes; a softmax over another one is refused, and a sigmoid or logits do not show it.
     explain_input
-        What is explained where a call names nothing else; see ``attribution.explain``.
+        The default input to explain; see ``attribution.explain``.
     given
         Values of inputs that are the same in every call, by name, such as ``{"training": False}``. The model no longer
         has these inputs, and not the branches of the network that they rule out.

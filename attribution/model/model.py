@@ -43,7 +43,7 @@ class Model:
     options
         See below.
     explained
-        What is explained where a call names nothing else; see ``at``.
+        The default input to explain; see ``at``.
     of, steps
         Of a view: the model that it is of, and what leads there.
 
@@ -122,9 +122,9 @@ class Model:
         score: str | None = None,
         like: Mapping[str, np.ndarray] | None = None,
     ) -> Model:
-        """Return a view: what answers the same queries elsewhere.
+        """Return a view, which answers the same queries at another input, layer or position, or for another score.
 
-        Without arguments it is the view of what ``explain`` explains by default. ``feed_of`` makes its inputs of this
+        Without arguments it is the view that ``explain`` uses by default. ``feed_of`` makes its inputs of this
         model's, ``as_given`` moves its maps back, and ``on`` takes it to another network.
 
         Parameters
@@ -146,7 +146,7 @@ class Model:
         Raises
         ------
         BadInput
-            If ``input`` is needed and not given, or is nothing that has a gradient.
+            If ``input`` is needed and not given, or has no gradient.
         """
         if position is not None or score is not None:
             place = tuple(np.atleast_1d(position).tolist()) if position is not None else None
@@ -175,7 +175,7 @@ class Model:
             compiled = compiled.changed(step.key, step.change)
         if score not in (None, self.score):
             compiled = compiled.changed(score, lambda frozen: frozen, score)
-        options = {**self.options, "score": compiled.score}  # what is stored of a view has a key of its own
+        options = {**self.options, "score": compiled.score}  # results of a view are stored under a separate key
         if compiled.frozen.position != self._frozen.position:
             options["position"] = str(compiled.frozen.position)
         return Model(compiled, self.source, self.counts, options, explained, self, steps)
