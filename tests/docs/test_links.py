@@ -1,5 +1,6 @@
 """Links between pages lead somewhere, on the site that mkdocs builds and where the repository's files are read."""
 
+import importlib
 import pathlib
 import re
 
@@ -51,3 +52,12 @@ def test_the_architecture_names_files_that_exist():
     folders = [ROOT, ROOT / "attribution", ROOT / "attribution_benchmarks"]
     assert len(named) > 10
     assert [name for name in named if not any((folder / name).exists() for folder in folders)] == []
+
+
+def test_the_reference_lists_what_there_is():
+    for page in (DOCS / "reference").glob("*.md"):
+        for name, options in re.findall(r"^::: (\S+)((?:\n .*)*)", page.read_text("utf-8"), re.MULTILINE):
+            module = importlib.import_module(name)
+            members = re.search(r"members: \[(.*)\]", options)
+            for member in members[1].split(", ") if members else []:
+                assert hasattr(module, member), f"{name} has no {member}"
