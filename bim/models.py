@@ -1,16 +1,19 @@
-"""BIM's classifiers: residual networks with the endpoints its authors name, their training, export and model cards.
+"""BIM's classifiers: residual networks with the endpoints its authors name, a vision transformer, their training, export
+and model cards.
 
 The authors use ResNet-50 (He et al. 2016) on 224-pixel photographs. ``small_resnet`` is the same idea at
-the native 128 pixels with nine 3x3 or 5x5 convolutions and some 200,000 parameters, for drawn data and CPUs.
-Both take RGB of 0 to 255 minus ``CHANNEL_MEANS``, unscaled, and give logits.
+the native 128 pixels with nine 3x3 or 5x5 convolutions and some 200,000 parameters, for drawn data and CPUs, and
+``small_vit`` a transformer of that size. All take RGB of 0 to 255 minus ``CHANNEL_MEANS``, unscaled, and give logits.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -115,7 +118,45 @@ def _final_dense(x):
     return FinalDense(NUM_CLASSES, name="final_dense")(x)
 
 
-ARCHITECTURES = {"small_resnet": small_resnet, "resnet50": resnet50}
+def small_vit(side: int = 128, normalized: bool = True, stem=(16, 32, 64, 64), heads: int = 4, blocks: int = 3):
+    """Build the small vision transformer: a stem of convolutions of stride 2, then blocks of attention.
+
+    From (N, side, side, 3) float32 to (N, 10) float32 logits; see ``small_resnet``. ``stem`` are the channels of the
+    convolutions, of which the last are the transformer's width. The layers ``block1``, ``block2``, ... are the tokens
+    after each block.
+    """
+    import keras
+
+    from bim import vision_transformer
+
+    image = keras.Input((side, side, 3), name="image")
+    x = keras.layers.Rescaling(1 / 64, name="scaled")(image)
+    for number, width in enumerate(stem[:-1], start=1):
+        x = _convolution(x, width, 3, 2, f"stem{number}", normalized, relu=True)
+    x = _convolution(x, stem[-1], 3, 2, f"stem{len(stem)}", normalized=False)
+    x = vision_transformer.tokens(x, heads, blocks)
+    return keras.Model(image, _final_dense(x), name="vision_transformer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a network of an architecture is trained; the rate falls to 0 along half a cosine."""
+
+    weight_decay: float = 1e-4  # of AdamW
+    warm_up: float = 0.0  # share of the steps in which the rate rises from 0
+    clip: float | None = None  # largest norm of a step's gradient
+    images: Mapping[str, int] = dataclasses.field(default_factory=dict)  # seen in training, where they differ
+
+    def optimizer(self) -> str:
+        """Return the recipe of the optimizer for a model card."""
+        clip = f", gradient norm at most {self.clip:g}" if self.clip else ""
+        warm_up = f"warm-up of {self.warm_up:.0%} of the steps, " if self.warm_up else ""
+        decay = "1e-4" if self.weight_decay == 1e-4 else f"{self.weight_decay:g}"
+        return f"AdamW, weight decay {decay}{clip}, {warm_up}cosine schedule to 0"
+
+
+ARCHITECTURES = {"small_resnet": small_resnet, "resnet50": resnet50, "small_vit": small_vit}
+RECIPES = {"small_vit": Recipe(0.02, 0.05, 1.0, {"obj": 83_200, "scene": 16_000, "scene_only": 16_000})}
 
 
 def train(
@@ -128,8 +169,9 @@ def train(
     seed: int = 0,
     windows: float = 0.0,
     name: str = "",
+    recipe: Recipe = Recipe(),
 ) -> None:
-    """Train a network of this file in place, with Adam and a cosine schedule on images held in memory.
+    """Train a network of this file in place, with AdamW and a cosine schedule on images held in memory.
 
     Parameters
     ----------
@@ -145,6 +187,8 @@ def train(
         Share of the images of which the network sees a random window only (see ``through_window``).
     name
         Printed with the progress on standard error; no progress when empty.
+    recipe
+        Of the architecture.
     """
     import keras
     import tensorflow as tf
@@ -153,8 +197,13 @@ def train(
     steps = max(1, int(epochs * len(images) / batch_size))
     side = model.input_shape[1]
     rng = np.random.default_rng(seed)
+    rate = keras.optimizers.schedules.CosineDecay(learning_rate, steps)
+    if warm_up := int(recipe.warm_up * steps):
+        rate = keras.optimizers.schedules.CosineDecay(
+            0.0, steps - warm_up, warmup_target=learning_rate, warmup_steps=warm_up
+        )
     model.compile(
-        keras.optimizers.AdamW(keras.optimizers.schedules.CosineDecay(learning_rate, steps), weight_decay=1e-4),
+        keras.optimizers.AdamW(rate, weight_decay=recipe.weight_decay, global_clipnorm=recipe.clip),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=False,
     )
@@ -316,7 +365,7 @@ def train_models(
     names
         Sets to train on, of ``layout.MODEL_NAMES``.
     architecture
-        ``small_resnet`` or ``resnet50``.
+        ``small_resnet``, ``resnet50`` or ``small_vit``.
     epochs
         Passes over the images; 0 for the recipe of the committed models.
     batch_size, learning_rate, seed, threads
@@ -329,7 +378,7 @@ def train_models(
         raise BadInput(f"no model '{unknown[0]}'; the models are {listed(layout.MODEL_NAMES)}")
     if architecture not in ARCHITECTURES:
         raise BadInput(f"no architecture '{architecture}'; there are {listed(ARCHITECTURES)}")
-    build = ARCHITECTURES[architecture]
+    build, of_architecture = ARCHITECTURES[architecture], RECIPES.get(architecture, Recipe())
     check_directory("output_dir", output_dir)
     path = os.path.join(data_dir, RECORD)
     try:
@@ -345,12 +394,13 @@ def train_models(
             continue
         images, labels = load_train(data_dir, name)
         validation = load_set(data_dir, name)  # before the training, which would be lost without it
-        wanted = CONTRAST_SET_IMAGES if name in layout.CONTRAST_SETS else PAIR_SET_IMAGES
+        usual = CONTRAST_SET_IMAGES if name in layout.CONTRAST_SETS else PAIR_SET_IMAGES
+        wanted = of_architecture.images.get(name, usual)
         passes = epochs or wanted / len(images)
         windows = CONTRAST_SET_WINDOWS if name in layout.CONTRAST_SETS else 0.0
         keras.utils.set_random_seed(seed)
         network = build()
-        train(network, images, labels, passes, batch_size, learning_rate, seed, windows, name)
+        train(network, images, labels, passes, batch_size, learning_rate, seed, windows, name, of_architecture)
         plain = folded(network, lambda: build(normalized=False))
         correct = 0
         for rows in np.array_split(np.arange(len(validation)), -(-len(validation) // 100)):
@@ -363,7 +413,7 @@ def train_models(
             "parameters": int(plain.count_params()),
             "training images": len(images),
             "passes over them": round(passes, 2),
-            "optimizer": "AdamW, weight decay 1e-4, cosine schedule to 0",
+            "optimizer": of_architecture.optimizer(),
             "first learning rate": learning_rate,
             "batch size": batch_size,
             "share of the images seen through a random window": windows,
