@@ -16,9 +16,9 @@ from attribution_benchmarks.core.definition import Benchmark, ReportTask, metric
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
-from bim.methods import CONTROLS, COSTLY, MAPS, PRINTED, method_named
+from bim.methods import BY_LAYER, CONTROLS, COSTLY, MAPS, PRINTED, method_named
 from bim.scores import METRICS
-from bim.settings import Settings, TcavSettings
+from bim.settings import Settings, TcavSettings, TransformerSettings
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluation import Run
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 
 NUM_PAIRS = 10  # bundled, one in the package and the others beside it
+NUM_TRANSFORMERS = 5  # pairs of vision transformers
+OF_TRANSFORMERS = (
+    "lrp_attn", "lrp_cp", "attention_rollout", "gradient_rollout", *BY_LAYER, "gradient", "smoothgrad",
+    "gradient_x_input", "integrated_gradients", "lrp_epsilon_plus", "lrp_gamma", "lrp_alpha1beta0",
+    "excitation_backprop",
+)  # fmt: skip
 
 
 class _Bim(Benchmark):
@@ -131,6 +137,24 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     return [task for task in tasks if _has_relative() or task.name != "bim_rmcs"]
 
 
+def _transformer_tasks(quick: bool, seed: int) -> list[ReportTask]:
+    """Return the task of the vision transformers in a quick or in a full run."""
+    images = 6 if quick else 24
+    settings = TransformerSettings(num_imgs=images, seed=seed)
+    return [
+        ReportTask(
+            TRANSFORMER.name, TRANSFORMER.name, TRANSFORMER.title, settings, OF_TRANSFORMERS,
+            f"{images} images of each drawn set; those count that both networks of a pair classify correctly. "
+            "IIR is of one pair of networks.",
+            shared=False, metrics=("MCS", "IDR", "IIR"), cost=20 if quick else 60, once=("IIR",),
+            networks=tuple(
+                dataclasses.replace(settings, models_dir=f"saved_models/bim/vit_seed{number}")
+                for number in range(1, NUM_TRANSFORMERS)
+            ),
+        )
+    ]  # fmt: skip
+
+
 def _has_relative() -> bool:
     """Return whether the networks of the relative MCS are there; they are not in the wheel."""
     return default_model("bim/scene1").is_dir()
@@ -164,4 +188,16 @@ BENCHMARK = _Bim(
     figures=True,
     map_error=0.2,  # docs/performance.md has its effect on the scores
     report_tasks=_report_tasks,
+)
+
+TRANSFORMER = dataclasses.replace(
+    BENCHMARK,
+    name="bim_vit",
+    title="BIM, vision transformers",
+    methods=OF_TRANSFORMERS,
+    method_titles={name: method.title for name, method in {**MAPS, **BY_LAYER}.items()},
+    method_families={name: method.family for name, method in {**MAPS, **BY_LAYER}.items()},
+    settings=TransformerSettings,
+    command="",
+    report_tasks=_transformer_tasks,
 )

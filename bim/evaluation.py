@@ -210,8 +210,9 @@ class BimEvaluation(Evaluation):
         """Return what makes a model's maps by the methods, the controls and further controls."""
         controls = (*self.controls, *further)
         layer = CAM_LAYER if self.map_folders else cam_layer(model, self.settings.layer)
+        placed = {"layer": layer} if layer != CAM_LAYER else {}
         methods = {
-            name: (method, {**given, **({"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})})
+            name: (method, {**given, **(placed if method.defaults.get("layer", "") in (None, CAM_LAYER) else {})})
             for name, (method, given) in self.run.methods.items()
         }
         controlled = {control.name: on_random_networks(control, methods) for control in controls}

@@ -9,6 +9,7 @@ means. The noise of a copy follows from the run's seed, the input's key and the 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -219,6 +220,19 @@ _TWELVE = (  # in the authors' order, with the names that the registry prints
     _authors("smoothgrad_x_input", "SmoothGrad x Input", _smoothgrad_x_input, "gradient_x_input"),
 )  # fmt: skip
 MAPS = {method.name: method for method in _TWELVE}
+# Which layer of a transformer Grad-CAM should take is asked often: it is a method for each. They are the tokens before
+# the first block, after each block, before the last one's attention, and behind the last normalization.
+_LAYERS = {
+    "stem4": "stem", "block1": "block 1", "block2": "block 2", "block3_norm1": "block 3, first norm",
+    "block3": "block 3", "last_norm": "last norm",
+}  # fmt: skip
+BY_LAYER = {
+    f"grad_cam_{layer}": Method(
+        f"grad_cam_{layer}", f"Grad-CAM, {title}", functools.partial(_grad_cam, layer=layer), METHODS["grad_cam"].card,
+        family=METHODS["grad_cam"].family,
+    )
+    for layer, title in _LAYERS.items()
+}  # fmt: skip
 _VARGRAD = dataclasses.replace(METHODS["vargrad"], function=_vargrad)
 PRINTED = (
     "grad_cam", "gradient", "smoothgrad", "integrated_gradients", "integrated_gradients_smoothgrad",
@@ -228,4 +242,4 @@ PRINTED = (
 
 def method_named(name: str) -> Method:
     """Return a method with BIM's settings, or one of the registry, or the user's own ``module:function``."""
-    return _VARGRAD if name == _VARGRAD.name else MAPS.get(name) or resolve_method(name)
+    return _VARGRAD if name == _VARGRAD.name else MAPS.get(name) or BY_LAYER.get(name) or resolve_method(name)

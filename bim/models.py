@@ -1,8 +1,7 @@
-"""BIM's classifiers: residual networks with the endpoints its authors name, a vision transformer, their training, export
-and model cards.
+"""BIM's classifiers: residual networks and a vision transformer, their training, export and model cards.
 
-The authors use ResNet-50 (He et al. 2016) on 224-pixel photographs. ``small_resnet`` is the same idea at
-the native 128 pixels with nine 3x3 or 5x5 convolutions and some 200,000 parameters, for drawn data and CPUs, and
+The authors use ResNet-50 (He et al. 2016) on 224-pixel photographs, with endpoints that they name. ``small_resnet`` is
+the same idea at the native 128 pixels with nine 3x3 or 5x5 convolutions and some 200,000 parameters, for drawn data and CPUs, and
 ``small_vit`` a transformer of that size. All take RGB of 0 to 255 minus ``CHANNEL_MEANS``, unscaled, and give logits.
 """
 
@@ -92,6 +91,13 @@ def _convolution(x, width: int, size: int, stride: int, name: str, normalized: b
     return _relu(x, f"{name}_relu") if relu else x
 
 
+def small_vit(side: int = 128, normalized: bool = True, **sizes):
+    """Build the small vision transformer, see ``vision_transformer.build``."""
+    from bim import vision_transformer
+
+    return vision_transformer.build(side, normalized, NUM_CLASSES, **sizes)
+
+
 def _relu(x, name: str):
     """Return ReLU as a node of exactly this name below ``resnet_model``: Keras would append numbers."""
     import keras
@@ -116,26 +122,6 @@ def _final_dense(x):
                 return tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias, name=self.name)
 
     return FinalDense(NUM_CLASSES, name="final_dense")(x)
-
-
-def small_vit(side: int = 128, normalized: bool = True, stem=(16, 32, 64, 64), heads: int = 4, blocks: int = 3):
-    """Build the small vision transformer: a stem of convolutions of stride 2, then blocks of attention.
-
-    From (N, side, side, 3) float32 to (N, 10) float32 logits; see ``small_resnet``. ``stem`` are the channels of the
-    convolutions, of which the last are the transformer's width. The layers ``block1``, ``block2``, ... are the tokens
-    after each block.
-    """
-    import keras
-
-    from bim import vision_transformer
-
-    image = keras.Input((side, side, 3), name="image")
-    x = keras.layers.Rescaling(1 / 64, name="scaled")(image)
-    for number, width in enumerate(stem[:-1], start=1):
-        x = _convolution(x, width, 3, 2, f"stem{number}", normalized, relu=True)
-    x = _convolution(x, stem[-1], 3, 2, f"stem{len(stem)}", normalized=False)
-    x = vision_transformer.tokens(x, heads, blocks)
-    return keras.Model(image, _final_dense(x), name="vision_transformer")
 
 
 @dataclasses.dataclass(frozen=True)

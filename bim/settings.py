@@ -76,6 +76,13 @@ class Settings(MapSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class TransformerSettings(Settings):
+    """Those of BIM, for its vision transformers."""
+
+    models_dir: str = inherited(Settings, "models_dir", os.path.join(SAVED_MODELS, "vit"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TcavSettings(RunSettings):
     """The model, its contrast, the layers and the counterparts."""
 

@@ -1,7 +1,8 @@
 """A small vision transformer (Dosovitskiy et al. 2021) for BIM's pictures, with a stem of convolutions.
 
 A plain patch embedding does not learn in the few minutes that a network of these sets takes; four convolutions do
-(Xiao et al. 2021, "Early convolutions help transformers see better"). A token stands for 16 x 16 pixels and sees 31 x 31.
+(Xiao et al. 2021, "Early convolutions help transformers see better"). A token stands for 16 x 16 pixels and is read from
+31 x 31.
 """
 
 from __future__ import annotations
@@ -35,11 +36,33 @@ def encoder(x, heads: int, name: str):
     return layers.Add(name=name)([x, y])
 
 
-def tokens(features, heads: int, blocks: int):
-    """Return the mean token, (N, width), after some blocks on feature maps, (N, rows, columns, width)."""
-    x = layers.Reshape((-1, features.shape[-1]), name="tokens")(features)
+def build(
+    side: int, normalized: bool, num_classes: int, stem=(16, 32, 64, 64), heads: int = 4, blocks: int = 3
+) -> keras.Model:
+    """Build the network, from (N, side, side, 3) float32 to (N, num_classes) float32 logits.
+
+    Parameters
+    ----------
+    side, normalized, num_classes
+        As of ``models.small_resnet``.
+    stem
+        Channels of the convolutions, of stride 2; the last are the width of the tokens.
+    heads, blocks
+        Of the attention. The layers ``block1``, ``block2``, ... are the tokens after each block.
+    """
+    image = keras.Input((side, side, 3), name="image")
+    x = layers.Rescaling(1 / 64, name="scaled")(image)
+    for number, channels in enumerate(stem[:-1], start=1):
+        name, bias = f"stem{number}", not normalized
+        x = layers.Conv2D(channels, 3, 2, "same", use_bias=bias, kernel_initializer="he_normal", name=name)(x)
+        if normalized:
+            x = layers.BatchNormalization(momentum=0.9, epsilon=1e-3, name=f"{name}_norm")(x)
+        x = layers.Activation("relu", name=f"{name}_relu")(x)
+    x = layers.Conv2D(stem[-1], 3, 2, "same", kernel_initializer="he_normal", name=f"stem{len(stem)}")(x)
+    x = layers.Reshape((-1, stem[-1]), name="tokens")(x)
     x = Positions(name="positions")(x)
     for block in range(1, blocks + 1):
         x = encoder(x, heads, f"block{block}")
     x = layers.LayerNormalization(epsilon=1e-6, name="last_norm")(x)
-    return layers.GlobalAveragePooling1D(name="pool")(x)
+    x = layers.GlobalAveragePooling1D(name="pool")(x)
+    return keras.Model(image, layers.Dense(num_classes, name="final_dense")(x), name="vision_transformer")

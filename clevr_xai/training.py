@@ -342,8 +342,9 @@ def training_model(network: keras.Model, num_questions: int) -> keras.Model:
     """Return a network as it is trained, with the linear heads of its auxiliary losses, which are not exported.
 
     Its inputs and outputs are those of ``answering_batch``. ``cells`` and ``program`` are outputs of networks with the
-    layers ``convolutions`` and ``question_encoder``. A Relation Network alone takes ``pairs``; any other network sees
-    each image ``num_questions`` times. A ``keras.Model`` of some of the inputs and outputs trains a part alone.
+    layers ``convolutions`` and ``question_encoder``. A Relation Network alone takes ``pairs``. A network with a layer
+    ``answering`` behind these two, see ``cross_attention``, sees each image once, any other ``num_questions`` times.
+    A ``keras.Model`` of some of the inputs and outputs trains a part alone.
     """
     parts = {layer.name: layer for layer in network.layers}
     image = keras.Input(network.inputs[0].shape[1:], dtype="uint8", name="image")
@@ -364,6 +365,8 @@ def training_model(network: keras.Model, num_questions: int) -> keras.Model:
         sampled = relation_network.SampledRelations(parts["relations"])
         sums = sampled(parts["coordinates"](features), code, inputs["pairs"], inputs["pair_weights"])
         outputs["answer"] = parts["f"](sums)
+    elif "answering" in parts:
+        outputs["answer"] = parts["answering"]([ops.repeat(features, num_questions, axis=0), code])
     else:
         outputs["answer"] = network([ops.repeat(scaled, num_questions, axis=0), question])
     return keras.Model(inputs, outputs)
@@ -536,7 +539,9 @@ def _restored(checkpoint: pathlib.Path | None, state: Mapping[str, Any], steps: 
     return step
 
 
-def load_exported(directory: str | pathlib.Path, build: Callable[[], keras.Model]) -> keras.Model:
+def load_exported(
+    directory: str | pathlib.Path, build: Callable[[], keras.Model], parts: Sequence[str] = ()
+) -> keras.Model:
     """Return the network of a SavedModel that ``relation_network.export`` wrote, to be trained further.
 
     Parameters
@@ -545,6 +550,8 @@ def load_exported(directory: str | pathlib.Path, build: Callable[[], keras.Model
         Base path, with a version 1.
     build
         Returns the architecture. A ``pair_scale`` may differ from the file's 1: the scores stay the same.
+    parts
+        Names of layers; where given, these alone have the file's weights, which may be of another architecture.
 
     Raises
     ------
@@ -558,7 +565,8 @@ def load_exported(directory: str | pathlib.Path, build: Callable[[], keras.Model
         loaded = SavedFile(pathlib.Path(directory) / "1").load()
         variables = loaded.signatures["serving_default"].variables
         values = {variable_name(variable.name.split(":")[0]): variable.numpy() for variable in variables}
-        network.set_weights([values[variable_name(weight.path)] for weight in network.weights])
+        for layer in map(network.get_layer, parts) if parts else [network]:
+            layer.set_weights([values[variable_name(weight.path)] for weight in layer.weights])
     except (BadInput, KeyError, ValueError) as error:
         raise BadInput(f"{str(directory)!r} holds no exported network of this architecture: {error}") from None
     if any(layer.name == "relations" for layer in network.layers):

@@ -14,6 +14,12 @@ trains on the official CLEVR, with its split val for validation.
 fine-tunes an exported network, without the first two stages; ``--freeze=question_encoder,norm1,norm2,norm3,norm4``
 leaves some of its layers as they are. A stopped run resumes from its last checkpoint.
 
+    python scripts/train_relation_network.py --architecture=cross_attention --questions=simple \
+        --from=saved_models/clevr_xai/relation_network --take=convolutions,question_encoder \
+        --freeze=question_encoder,norm1,norm2,norm3,norm4 --learning_rate=1e-3 --steps=5000
+
+trains a network of another architecture, with the layers of ``--take`` from the file and the others from nothing.
+
 Cost: 40 steps of the last stage took 45 seconds on two busy cores.
 """
 
@@ -59,6 +65,9 @@ CHOICES = {"questions": ["simple", "complex"], "wording": ["official", "plain"]}
 flags.DEFINE_list("questions", CHOICES["questions"], "kinds of questions: simple, complex or both", flag_values=FLAGS)
 flags.DEFINE_list("wording", ["official"], "of the questions: official, plain or both", flag_values=FLAGS)
 flags.DEFINE_list("freeze", [], "names of layers that keep their weights", flag_values=FLAGS)
+flags.DEFINE_list("take", [], "names of layers that alone start from --from; all when empty", flag_values=FLAGS)
+ARCHITECTURES = ["relation_network", "cross_attention"]
+flags.DEFINE_enum("architecture", ARCHITECTURES[0], ARCHITECTURES, "of the network", flag_values=FLAGS)
 # A run that resumes may have other values of these, and more steps.
 FREE = ("validation_dir", "output_dir", "checkpoint_dir", "checkpoint_steps", "threads")
 STEPS = ("reading_steps", "seeing_steps", "steps")
@@ -76,7 +85,7 @@ def main(flag_values: flags.FlagValues) -> None:
     from attribution.files import check_directory, locked_directory
     from attribution.reading import read_json
     from attribution_benchmarks.core.manifest import command_of
-    from clevr_xai import relation_network, training
+    from clevr_xai import cross_attention, relation_network, training
     from clevr_xai.layout import write_json
 
     for name, known in CHOICES.items():
@@ -90,8 +99,10 @@ def main(flag_values: flags.FlagValues) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(flag_values.threads)
     keras.utils.set_random_seed(flag_values.seed)
     build = functools.partial(relation_network.build, pair_scale=relation_network.PAIR_SCALE, dropout=0.0)
-    start = flag_values["from"].value
-    network = training.load_exported(start, build) if start else build()
+    if flag_values.architecture == "cross_attention":
+        build = cross_attention.build
+    start, taken = flag_values["from"].value, flag_values.take
+    network = training.load_exported(start, build, taken) if start else build()
     training.freeze(network, flag_values.freeze)
     data, validation = _data(flag_values)
     images, asked, pairs = flag_values.images_per_step, flag_values.questions_per_image, flag_values.pairs
@@ -107,8 +118,9 @@ def main(flag_values: flags.FlagValues) -> None:
         ("seeing", flag_values.seeing_steps, ["image"], ["cells"], 1e-3, {}),
         ("answering", flag_values.steps, [*whole.input], [*whole.output], flag_values.learning_rate, SLOW),
     ]
-    if start:  # without the auxiliary losses, whose heads are new
-        stages = [("answering", flag_values.steps, [*whole.input], ["answer"], flag_values.learning_rate, SLOW)]
+    if start:  # a whole network goes on without the auxiliary losses, whose heads are new
+        outputs = ["answer", *(["cells"] if taken else [])]
+        stages = [("answering", flag_values.steps, [*whole.input], outputs, flag_values.learning_rate, SLOW)]
     settings = []
     with locked_directory(directory, "checkpoints"):
         file, given = directory / "settings.json", cli.given(flag_values, without=(*FREE, *STEPS))
@@ -137,7 +149,7 @@ def main(flag_values: flags.FlagValues) -> None:
     settings += [
         f"data: {data.source}",
         f"{images} images, {asked} questions about each and {pairs} of 2,401 pairs of cells a step",
-        f"starts from {start or 'nothing'}",
+        f"starts from {start or 'nothing'}{f', of which it takes {listed(taken)}' if taken else ''}",
         f"frozen layers: {', '.join(flag_values.freeze) or 'none'}",
         f"seed {flag_values.seed}; TensorFlow {tf.__version__}; Keras {keras.__version__}",
     ]

@@ -9,6 +9,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
         "svea": "svea.definition:BENCHMARK",
         "bim": "bim.definition:BENCHMARK",
+        "bim_vit": "bim.definition:TRANSFORMER",
         "clevr_xai": "clevr_xai.definition:BENCHMARK",
         "exact": "attribution_benchmarks.exact.definition:BENCHMARK",
         "xai_units": "attribution_benchmarks.exact.xai_units:BENCHMARK",
