@@ -1,8 +1,9 @@
 """BIM's classifiers: residual networks and a vision transformer, their training, export and model cards.
 
 The authors use ResNet-50 (He et al. 2016) on 224-pixel photographs, with endpoints that they name. ``small_resnet`` is
-the same idea at the native 128 pixels with nine 3x3 or 5x5 convolutions and some 200,000 parameters, for drawn data and CPUs, and
-``small_vit`` a transformer of that size. All take RGB of 0 to 255 minus ``CHANNEL_MEANS``, unscaled, and give logits.
+the same idea at the native 128 pixels with nine 3x3 or 5x5 convolutions and some 200,000 parameters, for drawn data and
+CPUs, and ``small_vit`` a transformer of that size. All take RGB of 0 to 255 minus ``CHANNEL_MEANS``, unscaled, and give
+logits.
 """
 
 from __future__ import annotations
