@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,8 +13,8 @@ import tensorflow as tf
 import attribution
 from attribution.errors import BadInput
 from attribution.methods import third_party
-from bim import classifiers, layout, models
-from bim.definition import BENCHMARK
+from bim import classifiers, layout, methods, models
+from bim.definition import BENCHMARK, NUM_TRANSFORMERS
 
 
 def small(normalized=True):
@@ -29,7 +30,11 @@ def deep(normalized=True):
     return models.resnet50(32, normalized, width=4, blocks=(2, 1, 1, 1))
 
 
-@pytest.mark.parametrize("build", [small, deep])
+def attending(normalized=True):
+    return models.small_vit(64, normalized, stem=(4, 4, 6, 8), heads=2)
+
+
+@pytest.mark.parametrize("build", [small, deep, attending])
 def test_folding_the_normalization_changes_nothing(build):
     rng = np.random.default_rng(0)
     network = build()
@@ -38,10 +43,10 @@ def test_folding_the_normalization_changes_nothing(build):
         if layer.name.endswith("_norm"):
             layer.set_weights(weights)
     plain = models.folded(network, lambda: build(normalized=False))
-    x = 60 * rng.standard_normal((3, 32, 32, 3)).astype(np.float32)
+    x = 60 * rng.standard_normal((3, *network.input_shape[1:])).astype(np.float32)
     expected = network(x, training=False).numpy()
     np.testing.assert_allclose(plain(x, training=False), expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
-    assert not [layer for layer in plain.layers if "norm" in layer.name]
+    assert not [layer for layer in plain.layers if isinstance(layer, tf.keras.layers.BatchNormalization)]
 
 
 def test_resnet50_has_its_papers_size():
@@ -137,6 +142,35 @@ def test_training_learns_repeats_and_leaves_what_is_there(sets, tmp_path, capsys
         models.train_models(sets, str(tmp_path), ["scene"], "resnet51")
 
 
+def test_a_vision_transformers_tokens_are_explained_layer_by_layer(tmp_path):
+    network = attending(normalized=False)
+    models.export(network, tmp_path / "vit", "")
+    model = classifiers.classifier_at(str(tmp_path / "vit"))
+    x = 60 * np.random.default_rng(0).standard_normal((2, 64, 64, 3)).astype(np.float32)
+    for name, method in methods.BY_LAYER.items():
+        maps = attribution.explain(methods.method_named(name), model, x)
+        assert maps.shape == (2, 64, 64) and method.defaults["layer"] in name
+    # Behind the last normalization there is only a mean and a linear layer, so the parts of the tokens add up.
+    parts = attribution.explain("hires_cam", model, x, 3, layer="last_norm", resize=False)
+    features = keras.Model(network.inputs, network.get_layer("last_norm").output)(x)
+    kernel, _ = network.get_layer("final_dense").get_weights()
+    exact = np.maximum(features @ kernel[:, 3] / 16, 0).numpy().reshape(2, 4, 4)
+    np.testing.assert_allclose(parts, exact, rtol=1e-3, atol=1e-5)
+    third_party.matching(model, models.live_network(model))
+
+
+@pytest.mark.parametrize("folder", ["vit", *(f"vit_seed{seed}" for seed in range(1, NUM_TRANSFORMERS))])
+def test_the_vision_transformers_of_the_repository_have_a_card_and_fit(folder):
+    for name, least in {"obj": 97, "scene": 99}.items():
+        directory = os.path.join(layout.SAVED_MODELS, folder, name)
+        with open(os.path.join(directory, "MODEL_CARD.md"), encoding="utf-8") as file:
+            card = file.read()
+        assert "architecture: small_vit" in card and "reads it from 31 x 31" in card
+        assert float(re.search(r"accuracy\.\*\* ([\d.]+) %", card)[1]) >= least
+        size = sum(os.path.getsize(os.path.join(path, f)) for path, _, files in os.walk(directory) for f in files)
+        assert size <= 1.5e6
+
+
 @pytest.mark.parametrize("name", layout.MODEL_NAMES)
 def test_the_models_of_the_repository_have_a_card_and_fit(name, tmp_path):
     directory = os.path.join(layout.SAVED_MODELS, name)
@@ -191,7 +225,7 @@ def test_an_exported_file_has_a_live_network(tiny_models, monkeypatch):
 def test_a_network_of_another_architecture_has_no_live_one(tiny_models, monkeypatch):
     monkeypatch.setitem(models.ARCHITECTURES, "resnet50", lambda side, normalized: deep(normalized))
     model = classifiers.load_classifier(tiny_models, "obj")
-    with pytest.raises(BadInput, match="exported from none of 'small_resnet', 'resnet50'"):
+    with pytest.raises(BadInput, match="exported from none of 'small_resnet', 'resnet50', 'small_vit'"):
         models.live_network(model)
 
 

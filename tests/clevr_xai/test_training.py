@@ -12,8 +12,9 @@ from PIL import Image
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.bundled_models import default_model
-from clevr_xai import layout, relation_network, training, vocabulary
+from clevr_xai import cross_attention, layout, relation_network, training, vocabulary
 from clevr_xai.data import EMBEDDED
+from clevr_xai.network import Answering
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS
 
 BUILD = functools.partial(relation_network.build, pair_scale=relation_network.PAIR_SCALE, dropout=0.0)
@@ -37,6 +38,10 @@ def attending():
     code = relation_network.question_encoder(embedding=4, units=4)(question)
     found = keras.layers.Attention(name="attend")([keras.layers.Reshape((1, 4))(code), cells])
     return keras.Model([image, question], keras.layers.Dense(len(ANSWERS), name="logits")(found[:, 0]))
+
+
+def asking():
+    return cross_attention.build(width=16, heads=2, blocks=2, channels=8)
 
 
 def batches(data, num_images=4, num_questions=2, num_pairs=120):
@@ -165,7 +170,7 @@ def test_sampled_pairs_estimate_the_sum_of_all_and_include_the_certain_ones():
         relation_network.sample_pairs(certain, 4, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("build", [small, attending])
+@pytest.mark.parametrize("build", [small, attending, asking])
 def test_a_step_on_all_pairs_answers_as_the_network_does(build, data):
     network = build()
     inputs, _ = batches(data, num_pairs=2401)(0)
@@ -175,7 +180,7 @@ def test_a_step_on_all_pairs_answers_as_the_network_does(build, data):
     np.testing.assert_allclose(answers, network([images, inputs["question"]]), rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("build", [small, attending])
+@pytest.mark.parametrize("build", [small, attending, asking])
 def test_training_fits_a_few_questions(build, data):
     first = batches(data)(0)
     model = training.training_model(build(), num_questions=2)
@@ -239,3 +244,20 @@ def test_fine_tuning_starts_at_the_scores_of_the_bundled_network_and_its_export_
     np.testing.assert_allclose(again, scores, rtol=1e-3, atol=1e-3)
     with pytest.raises(BadInput, match="no exported network of this architecture"):
         training.load_exported(path, small)
+
+
+def test_a_new_head_takes_some_layers_of_a_file_and_is_exported_with_the_same_inputs(data, tmp_path):
+    path = default_model("clevr_xai/relation_network")
+    whole = training.load_exported(path, BUILD)
+    network = training.load_exported(path, cross_attention.build, ("convolutions", "question_encoder"))
+    for name in ("convolutions", "question_encoder"):
+        for taken, given in zip(network.get_layer(name).weights, whole.get_layer(name).weights, strict=True):
+            np.testing.assert_array_equal(taken, given)
+    inputs = {"image": data.images[:2].astype(np.float32) / 255, "question": data.tokens[[0, -1]]}
+    relation_network.export(network, tmp_path / "attending", "")
+    model = Answering(tmp_path / "attending").model
+    np.testing.assert_allclose(model.scores(inputs), network(list(inputs.values())), rtol=1e-3, atol=1e-4)
+    maps = attribution.explain("lrp_cp", model, inputs)["image"]
+    assert maps.shape == (2, 128, 128, 3) and np.abs(maps).max() > 0
+    with pytest.raises(BadInput, match="rollout is defined for self-attention alone"):
+        attribution.explain("attention_rollout", model, inputs)
