@@ -24,9 +24,11 @@ SHIPPED_MODELS = (
     "exact",
     "parts",
 )  # folders of saved_models; what is exported for servers stays behind
-FURTHER_MODELS = [  # for RMCS, and nine more pairs of networks for means over networks
+FURTHER_MODELS = [  # for RMCS, nine more pairs of networks for means over networks, and vision transformers
     *(f"bim/scene{number}" for number in range(1, 10)),
     *(f"bim/seed{number}" for number in range(1, 10)),
+    "bim/vit",
+    *(f"bim/vit_seed{number}" for number in range(1, 5)),
 ]
 
 
@@ -116,7 +118,7 @@ def set_up_code() -> None:
             "attribution_benchmarks.exact": ["*.toml"],
             "attribution_benchmarks.parts": ["*.toml"],
             "attribution_benchmarks.metrics": ["*.json", "*.toml", "presets/*.toml"],
-            "bim": ["report.toml"],
+            "bim": ["report.toml", "transformer_report.toml"],
             "svea": ["report.toml", "paper.json"],
             "clevr_xai.generation": ["families/*.json"],
             "clevr_xai": [

@@ -194,6 +194,7 @@ TRANSFORMER = dataclasses.replace(
     BENCHMARK,
     name="bim_vit",
     title="BIM, vision transformers",
+    report=ReportText.load(pathlib.Path(__file__).with_name("transformer_report.toml")),
     methods=OF_TRANSFORMERS,
     method_titles={name: method.title for name, method in {**MAPS, **BY_LAYER}.items()},
     method_families={name: method.family for name, method in {**MAPS, **BY_LAYER}.items()},
