@@ -28,7 +28,7 @@ from bim.classifiers import classifier_at, load_classifier
 from bim.data import BimSet, check_same_objects, load_set, resolve_data_dir
 from bim.layout import CONTRAST_SETS, MODEL_NAMES, cluster
 from bim.members import OBJECT, PAIRS, PATCH_SET, SHARED_MEMBER, Member, member_key, members
-from bim.methods import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
+from bim.methods import CAM_LAYER, CONTROLS, cam_layer, on_random_networks, takes_layer
 from bim.scores import METRICS
 from bim.settings import Settings
 
@@ -173,7 +173,7 @@ class BimEvaluation(Evaluation):
     @property
     def needs_layer(self) -> bool:
         """Whether a method is of a layer."""
-        return any("layer" in method.defaults for method, _ in self.run.methods.values())
+        return any(takes_layer(method) for method, _ in self.run.methods.values())
 
     @property
     def method_names(self) -> list[str]:
@@ -212,7 +212,7 @@ class BimEvaluation(Evaluation):
         layer = CAM_LAYER if self.map_folders else cam_layer(model, self.settings.layer)
         placed = {"layer": layer} if layer != CAM_LAYER else {}
         methods = {
-            name: (method, {**given, **(placed if method.defaults.get("layer", "") in (None, CAM_LAYER) else {})})
+            name: (method, {**given, **(placed if takes_layer(method) else {})})
             for name, (method, given) in self.run.methods.items()
         }
         controlled = {control.name: on_random_networks(control, methods) for control in controls}

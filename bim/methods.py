@@ -186,6 +186,11 @@ def cam_layer(model, wanted: str = "") -> str | None:
     return CAM_LAYER
 
 
+def takes_layer(method: Method) -> bool:
+    """Return whether a method is of a layer that ``cam_layer`` chooses, not of one that its name says."""
+    return method.defaults.get("layer", "") in (None, CAM_LAYER)
+
+
 def _share(point: int, points: int) -> np.float32:
     """Return how far along its path a point lies, from 0 to 1, both ends included."""
     return np.float32(point / (points - 1))
