@@ -21,13 +21,17 @@ def _normalized(x, name: str):
 
 
 def answering(width: int, heads: int, blocks: int, channels: int, cells: int = CELLS, num_answers: int = len(ANSWERS)):
-    """Return the network from features (N, cells, cells, channels) and codes (N, 128) to logits (N, num_answers)."""
+    """Return the network of an image and Q questions about it.
+
+    From features (N, cells, cells, channels) and codes (N, Q, 128) to logits (N, Q, num_answers). The questions do not
+    see each other.
+    """
     features = keras.Input((cells, cells, channels), name="features")
-    code = keras.Input((QUESTION,), name="code")
+    codes = keras.Input((None, QUESTION), name="codes")
     seen = relation_network.Coordinates(name="coordinates")(features)
     seen = layers.Dense(width, activation="relu", name="cells1")(seen)
     seen = _normalized(layers.Dense(width, name="cells2")(seen), "cells_norm")
-    query = layers.Reshape((1, width), name="query")(layers.Dense(width, name="asked")(code))
+    query = layers.Dense(width, name="asked")(codes)
     for number in range(1, blocks + 1):
         name = f"block{number}"
         attention = layers.MultiHeadAttention(heads, width // heads, name=f"{name}_attention")
@@ -35,8 +39,8 @@ def answering(width: int, heads: int, blocks: int, channels: int, cells: int = C
         hidden = _normalized(query, f"{name}_norm2")
         hidden = layers.Dense(2 * width, activation="relu", name=f"{name}_dense1")(hidden)
         query = layers.Add(name=name)([query, layers.Dense(width, name=f"{name}_dense2")(hidden)])
-    query = layers.Reshape((width,), name="answer")(_normalized(query, "last_norm"))
-    return keras.Model([features, code], layers.Dense(num_answers, name="logits")(query), name="answering")
+    logits = layers.Dense(num_answers, name="logits")(_normalized(query, "last_norm"))
+    return keras.Model([features, codes], logits, name="answering")
 
 
 def build(
@@ -55,5 +59,6 @@ def build(
     question = keras.Input((None,), dtype="int32", name="question")
     convolutions, encoder = relation_network.convolutions(image_size, channels), relation_network.question_encoder()
     answer = answering(width, heads, blocks, channels, convolutions.output_shape[1])
-    logits = answer([convolutions(image), encoder(question)])
+    code = layers.Reshape((1, QUESTION), name="code")(encoder(question))
+    logits = layers.Reshape((len(ANSWERS),), name="answer")(answer([convolutions(image), code]))
     return keras.Model([image, question], logits, name="cross_attention")

@@ -366,7 +366,8 @@ def training_model(network: keras.Model, num_questions: int) -> keras.Model:
         sums = sampled(parts["coordinates"](features), code, inputs["pairs"], inputs["pair_weights"])
         outputs["answer"] = parts["f"](sums)
     elif "answering" in parts:
-        outputs["answer"] = parts["answering"]([ops.repeat(features, num_questions, axis=0), code])
+        logits = parts["answering"]([features, ops.reshape(code, (-1, num_questions, code.shape[-1]))])
+        outputs["answer"] = ops.reshape(logits, (-1, logits.shape[-1]))
     else:
         outputs["answer"] = network([ops.repeat(scaled, num_questions, axis=0), question])
     return keras.Model(inputs, outputs)
