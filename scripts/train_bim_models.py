@@ -1,4 +1,4 @@
-"""Train BIM's thirteen classifiers and export them as SavedModels.
+r"""Train BIM's thirteen classifiers and export them as SavedModels.
 
     python scripts/construct_bim_dataset.py --drawn --num_train=200 --data_dir=data/bim_drawn
     python scripts/train_bim_models.py --data_dir=data/bim_drawn
@@ -7,7 +7,12 @@ trains the small networks that come with the repository, in about 40 CPU minutes
 
     python scripts/train_bim_models.py --data_dir=data/bim_drawn --models=obj,scene --seed=1 --output_dir=models/seed1
 
-and so on, in 6 CPU minutes each. For the real data
+and so on, in 6 CPU minutes each, and the vision transformers, vit and vit_seed1 to vit_seed4,
+
+    python scripts/train_bim_models.py --data_dir=data/bim_drawn --models=obj,scene --architecture=small_vit \
+        --seed=1 --output_dir=models/vit_seed1
+
+in 5 CPU minutes each. For the real data
 
     python scripts/train_bim_models.py --data_dir=data/bim --architecture=resnet50 --epochs=30 --output_dir=models/bim
 
@@ -32,7 +37,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, data_dir="data/bim_drawn", batch_size=64, seed=0)
 flags.DEFINE_list("models", list(MODEL_NAMES), "which sets to train on", flag_values=FLAGS)
-flags.DEFINE_string("architecture", "small_resnet", "small_resnet or resnet50", flag_values=FLAGS)
+flags.DEFINE_string("architecture", "small_resnet", "small_resnet, resnet50 or small_vit", flag_values=FLAGS)
 flags.DEFINE_float("epochs", 0.0, "passes over a set's images; 0: as the committed models", 0.0, flag_values=FLAGS)
 flags.DEFINE_float("learning_rate", 2e-3, "Adam's first learning rate", 0.0, flag_values=FLAGS)
 flags.DEFINE_integer("threads", 2, "threads of one operation; changes the last digits", 1, flag_values=FLAGS)
