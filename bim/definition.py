@@ -148,8 +148,8 @@ def _transformer_tasks(quick: bool, seed: int) -> list[ReportTask]:
             "IIR is of one pair of networks.",
             shared=False, metrics=("MCS", "IDR", "IIR"), cost=20 if quick else 60, once=("IIR",),
             networks=tuple(
-                dataclasses.replace(settings, models_dir=f"saved_models/bim/vit_seed{number}")
-                for number in range(1, NUM_TRANSFORMERS)
+                dataclasses.replace(settings, models_dir=each)
+                for each in _there(f"bim/vit_seed{number}" for number in range(1, NUM_TRANSFORMERS))
             ),
         )
     ]  # fmt: skip
@@ -162,7 +162,11 @@ def _has_relative() -> bool:
 
 def _further_pairs() -> list[str]:
     """Return the directories of the pairs beside the default one, those that are there."""
-    names = (f"bim/seed{number}" for number in range(1, NUM_PAIRS))
+    return _there(f"bim/seed{number}" for number in range(1, NUM_PAIRS))
+
+
+def _there(names: Iterable[str]) -> list[str]:
+    """Return the directories of those of some bundled models that are there."""
     return [f"saved_models/{name}" for name in names if default_model(name).is_dir()]
 
 

@@ -13,8 +13,12 @@ import tensorflow as tf
 import attribution
 from attribution.errors import BadInput
 from attribution.methods import third_party
+from attribution_benchmarks.core.bundled_models import given_or_bundled
 from bim import classifiers, layout, methods, models
-from bim.definition import BENCHMARK, NUM_TRANSFORMERS
+from bim.definition import BENCHMARK, TRANSFORMER
+
+TASK, *_ = TRANSFORMER.report_tasks(False, 0)
+TRANSFORMERS = [settings.models_dir for settings in (TASK.settings, *TASK.networks)]
 
 
 def small(normalized=True):
@@ -160,10 +164,10 @@ def test_a_vision_transformers_tokens_are_explained_layer_by_layer(tmp_path, mon
     third_party.matching(model, models.live_network(model))
 
 
-@pytest.mark.parametrize("folder", ["vit", *(f"vit_seed{seed}" for seed in range(1, NUM_TRANSFORMERS))])
-def test_the_vision_transformers_of_the_repository_have_a_card_and_fit(folder):
+@pytest.mark.parametrize("number", range(len(TRANSFORMERS)))
+def test_the_vision_transformers_of_the_repository_have_a_card_and_fit(number):
     for name, least in {"obj": 97, "scene": 99}.items():
-        directory = os.path.join(layout.SAVED_MODELS, folder, name)
+        directory = os.path.join(given_or_bundled(TRANSFORMERS[number]), name)
         with open(os.path.join(directory, "MODEL_CARD.md"), encoding="utf-8") as file:
             card = file.read()
         assert "architecture: small_vit" in card and "reads it from 31 x 31" in card
