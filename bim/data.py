@@ -178,12 +178,30 @@ def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
     return [(first, second.strip()) for first, second in rows]
 
 
-def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Read a set's training images.
+@dataclasses.dataclass(frozen=True)
+class TrainingImages:
+    """The images of some files, of which ``images[rows]`` reads a part: all of 90,000 would not fit into memory."""
+
+    paths: Sequence[str]
+
+    def __len__(self):
+        return len(self.paths)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Return (N, 128, 128, 3)."""
+        return len(self.paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3
+
+    def __getitem__(self, rows) -> np.ndarray:
+        return np.stack([read_image(self.paths[row], layout.IMAGE_SIDE) for row in rows])
+
+
+def load_train(data_dir: str, set_name: str) -> tuple[TrainingImages, np.ndarray]:
+    """Return a set's training images and their labels.
 
     Returns
     -------
-    images : numpy.ndarray
+    images : TrainingImages
         (N, 128, 128, 3) uint8, sorted by class and name; a file that appears under several names counts once
         for each.
     labels : numpy.ndarray
@@ -200,10 +218,7 @@ def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
             raise BadInput(f"{os.path.join(folder, others[0])} is not an image (.jpg, .png); remove it")
         paths += [os.path.join(folder, file) for file in files]
         labels += [label] * len(files)
-    images = np.empty((len(paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3), np.uint8)
-    for row, path in enumerate(paths):
-        images[row] = read_image(path, layout.IMAGE_SIDE)
-    return images, np.array(labels)
+    return TrainingImages(paths), np.array(labels)
 
 
 def _draw_missing(data_dir: str, folder: str, names: Sequence[str]) -> None:

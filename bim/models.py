@@ -132,6 +132,7 @@ class Recipe:
     weight_decay: float = 1e-4  # of AdamW
     warm_up: float = 0.0  # share of the steps in which the rate rises from 0
     clip: float | None = None  # largest norm of a step's gradient
+    mirrored: float = 0.0  # share of the images
     images: Mapping[str, int] = dataclasses.field(default_factory=dict)  # seen in training, where they differ
 
     def optimizer(self) -> str:
@@ -143,7 +144,7 @@ class Recipe:
 
 
 ARCHITECTURES = {"small_resnet": small_resnet, "resnet50": resnet50, "small_vit": small_vit}
-RECIPES = {"small_vit": Recipe(0.02, 0.05, 1.0, {"obj": 83_200, "scene": 16_000, "scene_only": 16_000})}
+RECIPES = {"small_vit": Recipe(0.02, 0.05, 1.0, 0.5, {"obj": 83_200, "scene": 16_000, "scene_only": 16_000})}
 
 
 def train(
@@ -158,12 +159,12 @@ def train(
     name: str = "",
     recipe: Recipe = Recipe(),
 ) -> None:
-    """Train a network of this file in place, with AdamW and a cosine schedule on images held in memory.
+    """Train a network of this file in place, with AdamW and a cosine schedule.
 
     Parameters
     ----------
     images, labels
-        (N, H, W, 3) uint8 RGB; (N,) integers.
+        (N, H, W, 3) uint8 RGB, an array or ``TrainingImages``; (N,) integers.
     epochs
         Passes over the images; may be a fraction.
     batch_size, learning_rate
@@ -202,6 +203,9 @@ def train(
             for start in range(0, len(order) - batch_size + 1, batch_size):
                 rows = np.sort(order[start : start + batch_size])
                 seen = images[rows]
+                if recipe.mirrored:
+                    turned = rng.random(len(rows)) < recipe.mirrored
+                    seen[turned] = seen[turned, :, ::-1]
                 if windows:
                     for place in np.flatnonzero(rng.random(len(rows)) < windows):
                         seen[place] = through_window(seen[place], rng)
@@ -404,6 +408,7 @@ def train_models(
             "first learning rate": learning_rate,
             "batch size": batch_size,
             "share of the images seen through a random window": windows,
+            "share of them mirrored": of_architecture.mirrored,
             "seed": seed,
             "TensorFlow": tf.__version__,
             "Keras": keras.__version__,
