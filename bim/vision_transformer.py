@@ -5,7 +5,7 @@ A plain patch embedding does not learn in the few minutes that a network of thes
 from 31 x 31.
 
 It needs more pictures than the residual networks: trained on 200 of each object and scene, without mirrored ones, it
-tells 98.8 % of the training images' objects and 93.4 % of the validation images'.
+told the object in 98.8 % of 600 training images and in 93.4 % of the validation images.
 """
 
 from __future__ import annotations
