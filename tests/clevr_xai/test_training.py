@@ -257,7 +257,7 @@ def test_a_new_head_takes_some_layers_of_a_file_and_is_exported_with_the_same_in
     relation_network.export(network, tmp_path / "attending", "")
     model = Answering(tmp_path / "attending").model
     np.testing.assert_allclose(model.scores(inputs), network(list(inputs.values())), rtol=1e-3, atol=1e-4)
-    maps = attribution.explain("lrp_cp", model, inputs)["image"]
+    maps = attribution.explain("lrp_cp", model, inputs)
     assert maps.shape == (2, 128, 128, 3) and np.abs(maps).max() > 0
     with pytest.raises(BadInput, match="rollout is defined for self-attention alone"):
         attribution.explain("attention_rollout", model, inputs)
