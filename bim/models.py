@@ -144,7 +144,7 @@ class Recipe:
 
 
 ARCHITECTURES = {"small_resnet": small_resnet, "resnet50": resnet50, "small_vit": small_vit}
-RECIPES = {"small_vit": Recipe(0.02, 0.05, 1.0, 0.5, {"obj": 83_200, "scene": 16_000, "scene_only": 16_000})}
+RECIPES = {"small_vit": Recipe(0.02, 0.05, 1.0, 0.5, {"obj": 192_000, "scene": 16_000, "scene_only": 16_000})}
 
 
 def train(

@@ -18,7 +18,7 @@ from bim import classifiers, layout, methods, models
 from bim.definition import BENCHMARK, TRANSFORMER
 
 TASK, *_ = TRANSFORMER.report_tasks(False, 0)
-TRANSFORMERS = [settings.models_dir for settings in (TASK.settings, *TASK.networks)]
+TRANSFORMERS = [one.models_dir for one in (TASK.settings, *TASK.networks) if os.path.isdir(one.models_dir)]
 
 
 def small(normalized=True):
