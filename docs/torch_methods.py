@@ -1,6 +1,8 @@
 """Methods of captum, zennit, grad-cam and LXT as functions of a network, inputs and classes; see ``pytorch.md``.
 
     attribution-benchmarks svea --methods=torch:docs/torch_methods.py:captum_integrated_gradients
+
+scores the first of them. A file needs no more than one such function.
 """
 
 import functools
@@ -11,14 +13,14 @@ from torch import nn
 
 
 def captum_integrated_gradients(model, inputs, targets):
-    """50 points of a Gauss-Legendre quadrature, from 0."""
+    """Take captum's defaults: 50 points of a Gauss-Legendre quadrature, from 0."""
     from captum.attr import IntegratedGradients
 
     return IntegratedGradients(model).attribute(inputs, target=targets)
 
 
 def captum_gradient_shap(model, inputs, targets):
-    """The baseline is 0; 50 samples."""
+    """Draw 50 samples between 0 and the input."""
     from captum.attr import GradientShap
 
     return GradientShap(model).attribute(inputs, torch.zeros_like(inputs), n_samples=50, target=targets)
@@ -28,21 +30,21 @@ captum_gradient_shap.is_random = True
 
 
 def captum_deeplift(model, inputs, targets):
-    """Of the logits, from 0."""
+    """Explain the logits, from 0."""
     from captum.attr import DeepLift
 
     return DeepLift(model.logits).attribute(inputs, target=targets)
 
 
 def captum_guided_backprop(model, inputs, targets):
-    """Of the scores."""
+    """Explain the scores."""
     from captum.attr import GuidedBackprop
 
     return GuidedBackprop(model).attribute(inputs, target=targets)
 
 
 def captum_occlusion(model, inputs, targets):
-    """An eighth of each axis at a time."""
+    """Cover an eighth of each axis at a time."""
     from captum.attr import Occlusion
 
     window = (inputs.shape[1], *(-(-size // 8) for size in inputs.shape[2:]))
@@ -58,21 +60,21 @@ def relevance(composite, model, inputs, targets):
 
 
 def zennit_epsilon_plus(model, inputs, targets):
-    """z+ in convolutions, ε in dense layers."""
+    """Take z+ in convolutions, ε in dense layers."""
     from zennit.composites import EpsilonPlus
 
     return relevance(EpsilonPlus(), model, inputs, targets)
 
 
 def zennit_epsilon_plus_flat(model, inputs, targets):
-    """The same, and equal shares in the first layer."""
+    """Take z+ in convolutions, ε in dense layers, and equal shares in the first layer."""
     from zennit.composites import EpsilonPlusFlat
 
     return relevance(EpsilonPlusFlat(), model, inputs, targets)
 
 
 def zennit_epsilon_alpha2_beta1(model, inputs, targets):
-    """α2β1 in convolutions, ε in dense layers."""
+    """Take α2β1 in convolutions, ε in dense layers."""
     from zennit.composites import EpsilonAlpha2Beta1
 
     return relevance(EpsilonAlpha2Beta1(), model, inputs, targets)
@@ -89,28 +91,28 @@ def activation_map(cam, model, inputs, targets):
 
 
 def grad_cam(model, inputs, targets):
-    """Grad-CAM."""
+    """Return Grad-CAM."""
     from pytorch_grad_cam import GradCAM
 
     return activation_map(GradCAM, model, inputs, targets)
 
 
 def grad_cam_plus_plus(model, inputs, targets):
-    """Grad-CAM++."""
+    """Return Grad-CAM++."""
     from pytorch_grad_cam import GradCAMPlusPlus
 
     return activation_map(GradCAMPlusPlus, model, inputs, targets)
 
 
 def xgrad_cam(model, inputs, targets):
-    """XGrad-CAM."""
+    """Return XGrad-CAM."""
     from pytorch_grad_cam import XGradCAM
 
     return activation_map(XGradCAM, model, inputs, targets)
 
 
 def lxt_attn_lrp(model, inputs, targets):
-    """AttnLRP: of a product of activations each factor gets half, and a normalization's divisor nothing."""
+    """Return AttnLRP: of a product each factor gets half, and the divisor of a normalization nothing."""
     from lxt.efficient.patches import layer_norm_forward
     from lxt.efficient.rules import divide_gradient
 
@@ -129,7 +131,7 @@ def lxt_attn_lrp(model, inputs, targets):
 
 
 def noisy_gradient(model, inputs, targets):
-    """The mean gradient at ten noisy copies of one input."""
+    """Return the mean gradient at ten noisy copies of one input."""
     inputs = (inputs + 0.1 * torch.randn(10, *inputs.shape[1:])).requires_grad_()
     scores = model(inputs)[:, targets]
     return torch.autograd.grad(scores.sum(), inputs)[0].mean(dim=0, keepdim=True)
