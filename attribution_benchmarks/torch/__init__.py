@@ -99,12 +99,17 @@ def _explained(function: Callable[..., Any], takes_words: bool, queries: ModelQu
             if takes_words:
                 given = {"words": None if words is None else words[row].clone()}
             elif words is not None:
-                model = twins.Bound(model, words[row])
+                model.forward = functools.partial(_with_words, model.forward, words[row])
             if twin.logits.has_products:
                 model.register_forward_pre_hook(twins.refuse_rules)
             maps = _called(function, model, inputs[row].clone(), targets[row].clone(), **given)
             found.append(torch.as_tensor(maps).detach().cpu())
     return _channels_last(torch.cat(found), inputs, twin.logits.channels_first)
+
+
+def _with_words(forward: Callable[..., torch.Tensor], words: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    """Return the scores of inputs with the words of one question or sequence."""
+    return forward(inputs, words.expand(len(inputs), -1))
 
 
 def _called(function: Callable[..., Any], *arguments: Any, **given: Any) -> Any:

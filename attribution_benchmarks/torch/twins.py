@@ -18,11 +18,11 @@ from attribution_benchmarks.torch import networks
 
 TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
 ARCHITECTURES: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (  # with their arguments
-    *((network, {}) for network in (networks.Svea, networks.Bim, networks.Parts, networks.Exact, networks.Tetrominoes)),
-    *((network, {}) for network in (networks.RelationNetwork, networks.Lstm, networks.Cnn, networks.Checked)),
-    (networks.Checked, {"images": True}),
-    (networks.Parts, {"residual": True}),
-    (networks.HandSet, {"units": 17, "problems": 7}),
+    *((network, {}) for network in (networks.svea, networks.bim, networks.parts, networks.exact, networks.hand_set)),
+    *((network, {}) for network in (networks.tetrominoes, networks.checked, networks.RelationNetwork)),
+    *((network, {}) for network in (networks.Lstm, networks.Cnn)),
+    (networks.checked, {"images": True}),
+    (networks.parts, {"residual": True}),
     (networks.Transformer, {"normalized": True, "rotary": False, "cls": True}),
     (networks.Transformer, {"normalized": True, "rotary": True, "cls": False}),
     (networks.Transformer, {"normalized": False, "rotary": False, "cls": False}),
@@ -190,21 +190,3 @@ def refuse_rules(model: nn.Module, _: Any) -> None:
             "so their maps of this network have no meaning; use gradients or occlusion, or this package's deeplift or "
             "lrp_attn"
         )
-
-
-class Bound(nn.Module):
-    """A network of one question or sequence, whose words it knows: a function of the explained input alone."""
-
-    def __init__(self, network: Any, words: torch.Tensor):
-        super().__init__()
-        self.network = network
-        self.register_buffer("words", words)
-
-    def forward(self, x: torch.Tensor, words: None = None) -> torch.Tensor:
-        """Return the scores."""
-        return self.network(x, self.words.expand(len(x), -1))
-
-    @property
-    def logits(self) -> nn.Module:
-        """The same before a softmax."""
-        return self if self.network.logits is self.network else Bound(self.network.logits, self.words)

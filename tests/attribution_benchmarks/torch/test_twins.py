@@ -70,7 +70,7 @@ def test_other_networks_are_refused():
 
 def test_a_layer_inside_is_refused(loaded):
     model, images = loaded("parts/plain_seed0", 2)
-    with pytest.raises(BadInput, match=r"Parts\(\) takes no inputs of shape"):
+    with pytest.raises(BadInput, match=r"parts\(\) takes no inputs of shape"):
         attribution.explain(
             method(lambda model, inputs, targets: inputs), model, images, explain_input=model.layer(None)
         )
