@@ -101,7 +101,7 @@ def svea() -> Network:
 
 
 def checked(images: bool = False) -> Network:
-    """The networks of ``attribution-benchmarks check``: signals (N, 2, 24) or images (N, 3, 16, 16) to 4 classes."""
+    """Networks of ``attribution-benchmarks check``: signals (N, 2, 24) or images (N, 3, 16, 16) to 4 classes."""
     convolve, pool = (nn.Conv2d, nn.MaxPool2d) if images else (nn.Conv1d, nn.MaxPool1d)
     channels, size, values = (3, 3, 320) if images else (2, 5, 60)
     return Chain(
@@ -165,7 +165,7 @@ def perceptron(activation: Callable[[], nn.Module]) -> nn.Module:
 
 
 def exact() -> Network:
-    """The exact problems: vectors (N, 12) to seven hand-set outputs and two trained ones."""
+    """Exact problems: vectors (N, 12) to seven hand-set outputs and two trained ones."""
     return Joined(hand_set(units=9), perceptron(nn.ReLU), perceptron(lambda: nn.LeakyReLU(0.2)))
 
 
@@ -254,26 +254,6 @@ class Cnn(Network):
         return self.dense(self.pool(x).flatten(1))
 
 
-class Attention(nn.Module):
-    """Attention of four heads, with rotary positions on request."""
-
-    def __init__(self, rotary: bool):
-        super().__init__()
-        self.rotary = rotary
-        self.queries, self.keys, self.values, self.out = (nn.Linear(32, 32) for _ in range(4))
-        self.softmax = nn.Softmax(dim=-1)
-
-    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """Return (N, tokens, 32); ``hidden`` (N, 1, 1, tokens) is added to the weights before their softmax."""
-        queries, keys, values = (
-            part(x).unflatten(-1, (4, 8)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
-        )
-        if self.rotary:
-            queries, keys = turned(queries), turned(keys)
-        weights = self.softmax(queries @ keys.mT / 8**0.5 + hidden)
-        return self.out((weights @ values).transpose(1, 2).flatten(2))
-
-
 def turned(x: Tensor) -> Tensor:
     """Return queries or keys, (N, heads, tokens, 8), turned by angles in proportion to their positions."""
     angles = torch.outer(torch.arange(x.shape[2]), 100.0 ** (-torch.arange(4) / 4)).tile(2).to(x)
@@ -282,21 +262,28 @@ def turned(x: Tensor) -> Tensor:
 
 
 class Layer(nn.Module):
-    """A layer of a transformer."""
+    """A layer of a transformer: attention of four heads, with rotary positions on request, and two dense layers."""
 
     def __init__(self, normalized: bool, rotary: bool):
         super().__init__()
+        self.rotary = rotary
         self.norm = nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity()
-        self.attention = Attention(rotary)
-        self.first_sum, self.second_sum = Sum(), Sum()
+        self.queries, self.keys, self.values, self.out = (nn.Linear(32, 32) for _ in range(4))
         self.dense = nn.Sequential(
             nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity(), nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)
         )
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """Return (N, tokens, 32)."""
-        x = self.first_sum(torch.stack([x, self.attention(self.norm(x), hidden)], dim=-1))
-        return self.second_sum(torch.stack([x, self.dense(x)], dim=-1))
+        """Return (N, tokens, 32); ``hidden`` (N, 1, 1, tokens) is added to the weights before their softmax."""
+        given = self.norm(x)
+        queries, keys, values = (
+            part(given).unflatten(-1, (4, 8)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
+        )
+        if self.rotary:
+            queries, keys = turned(queries), turned(keys)
+        weights = (queries @ keys.mT / 8**0.5 + hidden).softmax(dim=-1)
+        x = x + self.out((weights @ values).transpose(1, 2).flatten(2))
+        return x + self.dense(x)
 
 
 class Transformer(Network):

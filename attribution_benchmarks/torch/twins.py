@@ -29,6 +29,13 @@ ARCHITECTURES: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (  # with
 )
 _EMBEDDING = (26, 32)  # of sequences, before what is explained
 _TWINS: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, Any]]] = weakref.WeakKeyDictionary()  # by file, by score
+_SCALE = {"weight": "gamma", "bias": "beta"}
+_NAMES: dict[type, dict[str, str]] = {  # of parameters in PyTorch and Keras that have the same shape
+    nn.BatchNorm2d: {**_SCALE, "running_mean": "moving_mean", "running_var": "moving_variance"},
+    nn.LayerNorm: _SCALE,
+    nn.Embedding: {"weight": "embeddings"},
+    networks.Transformer: {"positions": "variable"},
+}
 _NUMBERED = re.compile(r"(?:conv1d|conv2d|dense|batch_normalization|layer_normalization)_(\d+)/")
 
 
@@ -96,16 +103,10 @@ def _variables(model: Any) -> list[tuple[str, np.ndarray]]:
     Keras numbers layers in the order of their definition; a file has them in the order of their use.
     """
     loaded = model.load_file() if hasattr(model, "load_file") else None  # its variables live no longer than it
-    signature = getattr(loaded, "signatures", {}).get("serving_default")
-    found = {variable.ref(): variable for variable in getattr(signature, "variables", ())}.values()
-
-    def number(variable: Any) -> int:
-        match = _NUMBERED.search(variable.name)
-        return int(match[1]) if match else 0
-
-    return [
-        (re.sub(r"(_\d+)?:0$", "", each.name).rpartition("/")[2], each.numpy()) for each in sorted(found, key=number)
-    ]
+    found = {variable.ref(): variable for variable in loaded.signatures["serving_default"].variables} if loaded else {}
+    numbers = {each.name: _NUMBERED.search(each.name) for each in found.values()}
+    ordered = sorted(found.values(), key=lambda each: int((numbers[each.name] or "00")[1]))
+    return [(re.sub(r"(_\d+)?:0$", "", each.name).rpartition("/")[2], each.numpy()) for each in ordered]
 
 
 def _filled(network: nn.Module, variables: list[tuple[str, np.ndarray]]) -> bool:
@@ -140,18 +141,10 @@ def _values_of(module: nn.Module, take: Callable[..., torch.Tensor], channels: i
         return {"weight": kernel.movedim((-1, -2), (0, 1)), **bias}
     if isinstance(module, nn.Linear):
         return _of_linear(module, take, channels)
-    if isinstance(module, nn.BatchNorm2d):
-        names = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
-        return {name: take(known, module.num_features) for name, known in names.items()}
-    if isinstance(module, nn.LayerNorm):
-        return {"weight": take("gamma", *module.normalized_shape), "bias": take("beta", *module.normalized_shape)}
-    if isinstance(module, nn.Embedding):
-        return {"weight": take("embeddings", *module.weight.shape)}
     if isinstance(module, nn.LSTM):
         return _of_lstm(module, take)
-    if isinstance(module, networks.Transformer) and module.positions is not None:
-        return {"positions": take("variable", *module.positions.shape)}
-    return {}
+    names = {name: known for name, known in _NAMES.get(type(module), {}).items() if getattr(module, name) is not None}
+    return {name: take(known, *getattr(module, name).shape) for name, known in names.items()}
 
 
 def _of_linear(module: nn.Linear, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
