@@ -82,8 +82,7 @@ def _explained(function: Callable[..., Any], takes_words: bool, queries: ModelQu
 
     from attribution_benchmarks.torch import twins
 
-    twin = twins.of(queries)
-    inputs, words = twins.tensors(queries)
+    twin, inputs, words = twins.of(queries)
     targets = torch.from_numpy(queries.targets.astype(np.int64))
     is_random = getattr(function, "is_random", False)
     alone = is_random or (words is not None and not takes_words)

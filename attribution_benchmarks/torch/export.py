@@ -82,8 +82,8 @@ def main(flag_values: flags.FlagValues) -> None:
             "method with --methods=torch:my_method.py:NAME"
         )
     benchmark = benchmark_named(place, "--benchmark")
-    for name, code, twin, arrays in _exported(benchmark, place):
-        codes[name] = code
+    for name, twin, arrays in _exported(benchmark, place):
+        codes[name] = twin.code
         summed = "" if twin.logits.channels_first else ".sum(axis=-1)"  # a map of the tokens
         save_file(
             {key: value.contiguous() for key, value in twin.state_dict().items()}, directory / f"{name}.safetensors"
@@ -103,18 +103,18 @@ def main(flag_values: flags.FlagValues) -> None:
     )
 
 
-def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[str, np.ndarray]]]:
-    """Yield the name, code and module of each network of a benchmark, and its inputs as arrays."""
+def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, Any, dict[str, np.ndarray]]]:
+    """Yield the name and module of each network of a benchmark, and its inputs as arrays."""
     from attribution_benchmarks.torch import twins
 
-    asked: list[tuple[str, Any, dict[str, np.ndarray]]] = []
+    asked: list[tuple[Any, dict[str, np.ndarray]]] = []
     files: list[str] = []
 
     def record(queries: Any) -> np.ndarray:
-        twin, (inputs, words) = twins.of(queries), twins.tensors(queries)
+        twin, inputs, words = twins.of(queries)
         arrays = {"inputs": inputs.numpy(), "targets": queries.targets.astype(np.int64)}
         arrays |= {} if words is None else {"words": words.numpy()}
-        asked.append((twins.built(queries.model)[0], twin, arrays))
+        asked.append((twin, arrays))
         return np.zeros_like(queries.inputs)
 
     maps: Any = types.SimpleNamespace(has=lambda *_: False, save=lambda method, file, *_: files.append(file))
@@ -124,8 +124,9 @@ def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[
         files.clear()
         Evaluator(one.explainer, [], {}, [], None, one.prediction_filter, maps, one.inputs).evaluate()
         if asked:
-            columns = {key: _joined([arrays[key] for *_, arrays in asked], key == "words") for key in asked[0][2]}
-            yield pathlib.PurePath(one.name).name, *asked[0][:2], {**columns, "files": np.array(files)}
+            twin, first = asked[0]
+            columns = {key: _joined([arrays[key] for _, arrays in asked], key == "words") for key in first}
+            yield pathlib.PurePath(one.name).name, twin, {**columns, "files": np.array(files)}
 
 
 def _joined(parts: list[np.ndarray], padded: bool) -> np.ndarray:

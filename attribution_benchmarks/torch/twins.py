@@ -28,7 +28,7 @@ ARCHITECTURES: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (  # with
     (networks.Transformer, {"normalized": False, "rotary": False, "cls": False}),
 )
 _EMBEDDING = (26, 32)  # of sequences, before what is explained
-_TWINS: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, Any]]] = weakref.WeakKeyDictionary()  # by file, by score
+_TWINS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()  # by file, by score
 _SCALE = {"weight": "gamma", "bias": "beta"}
 _NAMES: dict[type, dict[str, str]] = {  # of parameters in PyTorch and Keras that have the same shape
     nn.BatchNorm2d: {**_SCALE, "running_mean": "moving_mean", "running_var": "moving_variance"},
@@ -39,55 +39,51 @@ _NAMES: dict[type, dict[str, str]] = {  # of parameters in PyTorch and Keras tha
 _NUMBERED = re.compile(r"(?:conv1d|conv2d|dense|batch_normalization|layer_normalization)_(\d+)/")
 
 
-def of(queries: ModelQueries) -> Any:
-    """Return the PyTorch twin of the explained network, after comparing its scores of the batch.
+def of(queries: ModelQueries) -> tuple[Any, torch.Tensor, torch.Tensor | None]:
+    """Return the PyTorch twin of the explained network, the inputs, and the words of questions or sequences.
+
+    The inputs are in PyTorch's layout, float32; the words are ``(N, L)`` int64, or None where there are none.
 
     Raises
     ------
     BadInput
-        If there is none, or its scores differ.
+        If there is no twin, or its scores of the batch differ.
     """
-    code, twin = built(queries.model)
-    inputs, words = tensors(queries)
+    twin = built(queries.model)
+    inputs = np.moveaxis(queries.inputs, -1, 1) if twin.logits.channels_first else queries.inputs
+    given = [torch.from_numpy(np.array(inputs, np.float32))]
+    given += [torch.from_numpy(array.astype(np.int64)) for array in queries.feed.values() if array.dtype.kind in "iu"]
     try:
         with torch.no_grad():
-            scores = (twin(inputs) if words is None else twin(inputs, words)).numpy()
+            scores = twin(*given).numpy()
     except (RuntimeError, TypeError) as error:
         raise BadInput(
-            f"the PyTorch twin {code} takes no inputs of shape {queries.inputs.shape[1:]}: {error}"
+            f"the PyTorch twin {twin.code} takes no inputs of shape {queries.inputs.shape[1:]}: {error}"
         ) from error
     difference, largest = np.abs(scores - queries.scores).max(), np.abs(queries.scores).max()
     if not difference <= TOLERANCE * largest:
         raise BadInput(
-            f"the PyTorch twin {code} does not compute the scores of '{queries.model.path}': they differ by "
+            f"the PyTorch twin {twin.code} does not compute the scores of '{queries.model.path}': they differ by "
             f"{difference:.1e} of {largest:.1e}; it is not used"
         )
-    return twin
+    return twin, given[0], given[1] if len(given) > 1 else None
 
 
-def tensors(queries: ModelQueries) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the explained inputs in PyTorch's layout, and the words of questions or sequences."""
-    words = [array for array in queries.feed.values() if array.dtype.kind in "iu"]
-    channels_first = built(queries.model)[1].logits.channels_first
-    inputs = np.moveaxis(queries.inputs, -1, 1) if channels_first else queries.inputs
-    found = torch.from_numpy(np.array(inputs, np.float32))
-    return found, torch.from_numpy(words[0].astype(np.int64)) if words else None
-
-
-def built(model: Any) -> tuple[str, Any]:
-    """Return the code and the module of a model's twin, built once; raise ``BadInput`` if there is none."""
+def built(model: Any) -> Any:
+    """Return a model's twin, built once, with its ``code``; raise ``BadInput`` if there is none."""
     known = _TWINS.setdefault(getattr(model, "source", model), {})  # a model's views are many
     if model.score not in known:
         variables = _variables(model)
         for architecture, arguments in ARCHITECTURES:
             with torch.random.fork_rng(devices=[]):
-                network: nn.Module = architecture(**arguments).eval()
+                network: Any = architecture(**arguments)
             if _filled(network, list(variables)):
                 given = ", ".join(f"{name}={value}" for name, value in arguments.items())
                 code = f"network.{architecture.__name__}({given})"
                 if model.score == "probabilities":
-                    code, network = f"network.Probabilities({code})", networks.Probabilities(network).eval()
-                known[model.score] = code, network
+                    code, network = f"network.Probabilities({code})", networks.Probabilities(network)
+                network.code = code
+                known[model.score] = network.eval()
                 break
         else:
             raise BadInput(
@@ -104,8 +100,7 @@ def _variables(model: Any) -> list[tuple[str, np.ndarray]]:
     """
     loaded = model.load_file() if hasattr(model, "load_file") else None  # its variables live no longer than it
     found = {variable.ref(): variable for variable in loaded.signatures["serving_default"].variables} if loaded else {}
-    numbers = {each.name: _NUMBERED.search(each.name) for each in found.values()}
-    ordered = sorted(found.values(), key=lambda each: int((numbers[each.name] or "00")[1]))
+    ordered = sorted(found.values(), key=lambda each: [int(number) for number in _NUMBERED.findall(each.name)] or [0])
     return [(re.sub(r"(_\d+)?:0$", "", each.name).rpartition("/")[2], each.numpy()) for each in ordered]
 
 
@@ -135,29 +130,27 @@ def _filled(network: nn.Module, variables: list[tuple[str, np.ndarray]]) -> bool
 
 def _values_of(module: nn.Module, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
     """Return the values of a module's own parameters; ``channels`` are those of the values that a module flattened."""
-    if isinstance(module, (nn.Conv1d, nn.Conv2d)):
-        kernel = take("kernel", *module.kernel_size, module.in_channels, module.out_channels)
-        bias = {} if module.bias is None else {"bias": take("bias", module.out_channels)}
-        return {"weight": kernel.movedim((-1, -2), (0, 1)), **bias}
-    if isinstance(module, nn.Linear):
-        return _of_linear(module, take, channels)
+    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Linear)):
+        return _of_kernel(module, take, channels)
     if isinstance(module, nn.LSTM):
         return _of_lstm(module, take)
     names = {name: known for name, known in _NAMES.get(type(module), {}).items() if getattr(module, name) is not None}
     return {name: take(known, *getattr(module, name).shape) for name, known in names.items()}
 
 
-def _of_linear(module: nn.Linear, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
-    """Return the values of a dense layer; log-odds become minus and plus half of them, the logits of two classes."""
-    outputs = module.out_features
+def _of_kernel(module: Any, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
+    """Return the values of a layer; log-odds become minus and plus half of them, the logits of two classes."""
+    outputs, inputs, *positions = module.weight.shape
     try:
-        kernel, doubled = take("kernel", module.in_features, outputs), False
+        kernel, doubled = take("kernel", *positions, inputs, outputs), False
     except LookupError:
-        kernel, doubled = take("kernel", module.in_features, outputs // 2), True
+        kernel, doubled = take("kernel", *positions, inputs, outputs // 2), True
     values = [kernel, *([] if module.bias is None else [take("bias", outputs // 2 if doubled else outputs)])]
     if doubled:
         values = [torch.stack([-each / 2, each / 2], dim=-1).flatten(-2) for each in values]
-    values[0] = values[0].unflatten(0, (-1, channels)).transpose(0, 1).flatten(0, 1).T  # Keras has channels last
+    if channels > 1:
+        values[0] = values[0].unflatten(0, (-1, channels)).transpose(0, 1).flatten(0, 1)  # Keras has channels last
+    values[0] = values[0].movedim((-1, -2), (0, 1))
     return dict(zip(("weight", "bias"), values, strict=False))
 
 
