@@ -52,63 +52,32 @@ def captum_occlusion(model, inputs, targets):
 
 
 def relevance(composite, model, inputs, targets):
-    """Return the relevance of the logits by rules of zennit."""
-    from zennit.attribution import Gradient
+    """Explain the logits by a composite of zennit."""
+    from zennit import attribution, composites
 
-    with Gradient(model.logits, composite) as attributor:
+    with attribution.Gradient(model.logits, getattr(composites, composite)()) as attributor:
         return attributor(inputs, lambda scores: torch.eye(scores.shape[1])[targets])[1]
 
 
-def zennit_epsilon_plus(model, inputs, targets):
-    """Take z+ in convolutions, ε in dense layers."""
-    from zennit.composites import EpsilonPlus
-
-    return relevance(EpsilonPlus(), model, inputs, targets)
-
-
-def zennit_epsilon_plus_flat(model, inputs, targets):
-    """Take z+ in convolutions, ε in dense layers, and equal shares in the first layer."""
-    from zennit.composites import EpsilonPlusFlat
-
-    return relevance(EpsilonPlusFlat(), model, inputs, targets)
-
-
-def zennit_epsilon_alpha2_beta1(model, inputs, targets):
-    """Take α2β1 in convolutions, ε in dense layers."""
-    from zennit.composites import EpsilonAlpha2Beta1
-
-    return relevance(EpsilonAlpha2Beta1(), model, inputs, targets)
+zennit_epsilon_plus = functools.partial(relevance, "EpsilonPlus")
+zennit_epsilon_plus_flat = functools.partial(relevance, "EpsilonPlusFlat")
+zennit_epsilon_alpha2_beta1 = functools.partial(relevance, "EpsilonAlpha2Beta1")
 
 
 def activation_map(cam, model, inputs, targets):
     """Return the map of the last ReLU before a dense layer by a class of grad-cam; images only."""
+    import pytorch_grad_cam
     from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 
     convolutional = itertools.takewhile(lambda module: not isinstance(module, nn.Linear), model.modules())
     last = [module for module in convolutional if isinstance(module, nn.ReLU)][-1]
-    with cam(model, [last]) as found:
+    with getattr(pytorch_grad_cam, cam)(model, [last]) as found:
         return torch.from_numpy(found(inputs, [ClassifierOutputTarget(target) for target in targets.tolist()]))
 
 
-def grad_cam(model, inputs, targets):
-    """Return Grad-CAM."""
-    from pytorch_grad_cam import GradCAM
-
-    return activation_map(GradCAM, model, inputs, targets)
-
-
-def grad_cam_plus_plus(model, inputs, targets):
-    """Return Grad-CAM++."""
-    from pytorch_grad_cam import GradCAMPlusPlus
-
-    return activation_map(GradCAMPlusPlus, model, inputs, targets)
-
-
-def xgrad_cam(model, inputs, targets):
-    """Return XGrad-CAM."""
-    from pytorch_grad_cam import XGradCAM
-
-    return activation_map(XGradCAM, model, inputs, targets)
+grad_cam = functools.partial(activation_map, "GradCAM")
+grad_cam_plus_plus = functools.partial(activation_map, "GradCAMPlusPlus")
+xgrad_cam = functools.partial(activation_map, "XGradCAM")
 
 
 def lxt_attn_lrp(model, inputs, targets):
