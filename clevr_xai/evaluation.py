@@ -28,7 +28,7 @@ from attribution_benchmarks.core.bundled_models import default_model, given_or_b
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.evaluation import Evaluation, Run, undefined_notes
 from attribution_benchmarks.core.evaluator import Evaluator, Inputs, Numbers
-from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods, with_all_maps
+from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, with_all_maps
 from attribution_benchmarks.core.metric import UNIFORM
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
@@ -439,7 +439,7 @@ def _large_masks(batch: QuestionBatch, settings: Settings) -> np.ndarray:
 
 def _questions_with_maps(run: Run, settings: Settings) -> Questions:
     """Return those of the sampled questions that have a precomputed map of every method."""
-    folders = saved_methods(settings.precomputed_maps, run.names)
+    folders = run.map_folders
     dataset = Dataset(settings.questions, settings.data_dir, questions.side(folders))
     rows = draw_rows(len(dataset), settings.num_questions or DRAWN, settings.seed)
     available = with_all_maps([dataset.questions[row]["question_index"] for row in rows], folders)

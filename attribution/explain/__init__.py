@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
 import numbers
 import operator
+import os
+import pathlib
 import traceback
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -29,6 +32,8 @@ _STARTS = {
     "references": "reference",
     "max_sigma": "blurred input",
 }
+_TOP = pathlib.Path(__file__).resolve().parents[2]
+_OURS = tuple(f"{_TOP / name}{os.sep}" for name in ("attribution", "attribution_benchmarks"))  # directories of code
 _Chosen = dict[str, tuple[Method, dict[str, Any]]]
 
 
@@ -299,6 +304,7 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
 def _failure(error: BaseException) -> str:
     """Return at which line of a method an exception was raised, what it says, and what may help."""
     frames = traceback.extract_tb(error.__traceback__)[1:]  # below ``_called``; none of a function written in C
+    frames = list(itertools.dropwhile(lambda frame: frame.filename.startswith(_OURS), frames)) or frames
     lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
     where = f" at {frames[0].filename}, line {lines[-1]}" if lines else ""
     words = described(error)
