@@ -97,8 +97,8 @@ class _Folding:
         The bias is added at the end because a bias of the layer itself lies between: both are one sum then, of one
         layer, and every node behind has the values that it had.
         """
-        axis = 1 if self._has_channels_first(layer) else -1
-        steps, scale, shift, normalizes = self._chain(self._only_use(layer), axis)
+        behind, axis = self._behind(layer)
+        steps, scale, shift, normalizes = self._chain(behind, axis)
         if not normalizes:
             return
         kernel = self._kernel(layer)
@@ -119,6 +119,15 @@ class _Folding:
         while altered is not None and altered != steps[-1]:
             self.altered.add(altered)
             altered = self._only_use(altered)
+
+    def _behind(self, layer: str) -> tuple[str | None, int]:
+        """Return the node behind a layer, and the axis of its channels there; PyTorch transposes them to the first."""
+        behind = self._only_use(layer)
+        if behind is not None and self.graph.nodes[behind].op == "Transpose":
+            order = value_of(self.graph.graph_def, self.graph.nodes[behind].input[1])
+            if order is not None and order.tolist() == [0, len(order) - 1, *range(1, len(order) - 1)]:
+                return self._only_use(behind), 1
+        return behind, 1 if self._has_channels_first(layer) else -1
 
     def _fold_into_layers_below(self, first: str) -> None:
         """Scale the kernels of the layers behind a normalization, and add to each what the shift gives there.

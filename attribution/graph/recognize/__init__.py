@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from attribution.graph.recognize import layers, moves, norms
+from attribution.graph.recognize import moves, norms
 from attribution.graph.recognize.functions import find_functions
 from attribution.graph.recognize.rewriting import Graph
 
@@ -42,14 +42,12 @@ def recognize(
         The graph.
     """
     graph = Graph(graph_def, weights, outputs)
-    for rules in (norms.SIMPLE, norms.MEANS):
-        graph.apply(rules)
+    graph.apply(norms.MEANS)
     find_functions(graph)
     for rules in (norms.NORMS, norms.SOFTMAXES):
         graph.apply(rules)
     for _ in range(_ROUNDS):
         if not graph.apply(moves.MOVING):
             break
-    for rules in (layers.PRODUCTS, layers.LAYERS):
-        graph.apply(rules)
+    graph.apply(moves.LAYERS)
     return graph.result()

@@ -1,20 +1,19 @@
-"""Transposes and axes of size 1, which move down until they meet others."""
+"""Transposes and axes of size 1, which move down until they meet others; layers that move values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph.recognize.functions import ELEMENTWISE
-from attribution.graph.recognize.rewriting import RESHAPES, Graph, Rules, again, with_sizes
+from attribution.graph.recognize.rewriting import RESHAPES, Graph, Rules, again, origin, with_sizes
 
-_BINARY = ("Mul", "RealDiv", "Add", "AddV2", "Sub", "Select", "SelectV2", "Maximum", "Minimum")
+_BINARY = ("Add", "AddV2", "Maximum", "Minimum", "Mul", "RealDiv", "Select", "SelectV2", "Sub")
 
 
-def order_of(graph: Graph, node: Any) -> list[int]:
+def _order_of(graph: Graph, node: Any) -> list[int]:
     """Return the order of a transpose's axes, empty for anything else."""
     found = graph.value(graph.up(node.input[1])) if node.op == "Transpose" else None
     return [] if found is None else [int(axis) for axis in found]
@@ -35,23 +34,21 @@ def _long(sizes: Sequence[int | None]) -> list[int | None]:
 
 def _merged_transpose(graph: Graph, node: Any) -> bool:
     """Join a transpose with one above it, or with an Einsum."""
-    order, x = order_of(graph, node), graph.up(node.input[0])
+    order, x = _order_of(graph, node), graph.up(node.input[0])
     if not order:
         return False
-    if order == sorted(order):
-        return graph.replace(node, lambda x: x, [x])
-    if inner := order_of(graph, x):
+    if inner := _order_of(graph, x):
         joined = [inner[axis] for axis in order]
         return graph.replace(node, lambda x: tf.transpose(x, joined), [graph.up(x.input[0])])
     if x.op != "Einsum" or graph.uses(x.name) > 1:
         return False
-    *inputs, output = letters_of(x)
-    return write_einsum(graph, node, inputs, [output[axis] for axis in order], graph.inputs(x))
+    *inputs, output = _letters_of(x)
+    return _write_einsum(graph, node, inputs, [output[axis] for axis in order], graph.inputs(x))
 
 
 def _units_below_transpose(graph: Graph, node: Any) -> bool:
     """Write a transpose that moves only axes of size 1 as a reshape; move such axes below other transposes."""
-    order, x, target = order_of(graph, node), graph.up(node.input[0]), graph.shape(node)
+    order, x, target = _order_of(graph, node), graph.up(node.input[0]), graph.shape(node)
     if not order:
         return False
     sizes = graph.shape(x)
@@ -91,28 +88,22 @@ def _softmax_below(graph: Graph, node: Any) -> bool:
     return graph.replace(node, lambda x: with_sizes(tf.nn.softmax(x), sizes), [source])
 
 
-def _elementwise_below(graph: Graph, node: Any) -> bool:
-    """Move a transpose to channels first, or axes of size 1 of a product, below an elementwise operation."""
-    inputs = graph.inputs(node)
-    moved = [one for one in inputs if order_of(graph, one) == _channels_first(len(graph.shape(node)))]
-    if moved and _is_spatial(graph, moved[0]):
-        return _transposed_below(graph, node, inputs, order_of(graph, moved[0]))
-    units = [one for one in inputs if _unit_reshaped(graph, one) is not None]
-    return len(units) == 1 and node.op in _BINARY and _widened_below(graph, node, inputs, units[0])
-
-
-def _widened_below(graph: Graph, node: Any, inputs: Sequence[Any], widened: Any) -> bool:
+def _widened_below(graph: Graph, node: Any) -> bool:
     """Add axes of size 1 behind an operation with others that have none there."""
-    source, sizes, wide = _unit_reshaped(graph, widened), graph.shape(node), graph.shape(widened)
-    if 1 in graph.shape(source) or len(wide) != len(sizes) or sizes.count(None) > 1:
+    inputs, sizes = graph.inputs(node), graph.shape(node)
+    units = [one for one in inputs if _unit_reshaped(graph, one) is not None]
+    if len(units) != 1 or sizes.count(None) > 1:
+        return False
+    source, wide = _unit_reshaped(graph, units[0]), graph.shape(units[0])
+    if 1 in graph.shape(source) or len(wide) != len(sizes):
         return False
     sources, shapes = [], []
     for one in inputs:
         shape = [1] * (len(wide) - len(graph.shape(one))) + graph.shape(one)
         if any(a == 1 != b for a, b in zip(wide, shape, strict=True)):
             return False
-        sources.append(source if one is widened else one)
-        shapes.append(None if one is widened or graph.single(one) is not None else _without_units(shape, wide))
+        sources.append(source if one is units[0] else one)
+        shapes.append(None if one is units[0] or graph.single(one) is not None else _without_units(shape, wide))
 
     def below(*given: Any) -> Any:
         narrow = [x if shape is None else with_sizes(x, shape) for x, shape in zip(given, shapes, strict=True)]
@@ -125,85 +116,17 @@ def _without_units(sizes: Sequence[int | None], wide: Sequence[int | None]) -> l
     return [size for size, other in zip(sizes, wide, strict=True) if other != 1]
 
 
-def _channels_first(rank: int) -> list[int]:
-    return [0, rank - 1, *range(1, rank - 1)]
-
-
-def _is_spatial(graph: Graph, node: Any) -> bool:
-    """Return whether a transpose is that of images, not of tokens and their features."""
-    return len(graph.shape(node)) > 3
-
-
-def _transposed_below(graph: Graph, node: Any, inputs: Sequence[Any], order: list[int]) -> bool:
-    """Transpose behind an elementwise operation; its other inputs are transposed back, which must cost nothing."""
-    back = [int(axis) for axis in np.argsort(order)]
-    sources, shapes = [], []
-    for one in inputs:
-        sizes = [1] * (len(order) - len(graph.shape(one))) + graph.shape(one)
-        is_moved = order_of(graph, one) == order
-        if not (is_moved or _is_vector(sizes)):
-            return False
-        sources.append(graph.up(one.input[0]) if is_moved else one)
-        shapes.append(None if is_moved or graph.single(one) is not None else [sizes[axis] for axis in back])
-
-    def below(*given: Any) -> Any:
-        moved = [x if sizes is None else with_sizes(x, sizes) for x, sizes in zip(given, shapes, strict=True)]
-        return tf.transpose(again(node, moved), order)
-
-    return graph.replace(node, below, sources)
-
-
-def _is_vector(sizes: Sequence[int | None]) -> bool:
-    """Return whether no more than one axis behind the batch is longer than 1."""
-    return len(_long(sizes[1:])) <= 1
-
-
-def _reduced_below(graph: Graph, node: Any) -> bool:
-    """Reduce the axes of positions before a transpose to channels first."""
-    x, axes = graph.up(node.input[0]), graph.axes(node)
-    order = order_of(graph, x)
-    if not order or order != _channels_first(len(order)) or not _is_spatial(graph, x):
-        return False
-    places = [order[axis] for axis in axes]
-    keep = node.attr["keep_dims"].b
-    if not keep and sorted(places) != list(range(1, len(order) - 1)):
-        return False
-    constant = np.array(places, np.int32)
-    return graph.replace(
-        node,
-        lambda x: tf.transpose(again(node, [x, constant]), order) if keep else again(node, [x, tf.constant(constant)]),
-        [graph.up(x.input[0])],
-    )
-
-
-def _padded_below(graph: Graph, node: Any) -> bool:
-    """Pad before a transpose to channels first."""
-    x, paddings, *value = graph.inputs(node)
-    order, known = order_of(graph, x), graph.value(paddings)
-    if known is None or not order or order != _channels_first(len(order)):
-        return False
-    moved = known[np.argsort(order)]
-    return graph.replace(
-        node, lambda x, *value: tf.transpose(again(node, [x, tf.constant(moved), *value]), order),
-        [graph.up(x.input[0]), *value],
-    )  # fmt: skip
-
-
-def letters_of(node: Any) -> list[list[str]]:
+def _letters_of(node: Any) -> list[list[str]]:
     """Return the letters of an Einsum's inputs, and of its output."""
     inputs, output = node.attr["equation"].s.decode().split("->")
     return [list(one) for one in (*inputs.split(","), output)]
 
 
-def write_einsum(
-    graph: Graph, node: Any, inputs: Any, output: Any, sources: Sequence[Any], reshaped: Mapping[int, Any] = {}
-) -> bool:
-    """Let a node be an Einsum of sources, some of them ``reshaped`` to sizes by their places."""
+def _write_einsum(graph: Graph, node: Any, inputs: Any, output: Any, sources: Sequence[Any]) -> bool:
     equation = f"{','.join(map(''.join, inputs))}->{''.join(output)}"
     sizes = graph.shape(node)
 
-    def function(*given: Any) -> Any:
-        factors = [with_sizes(x, reshaped[i]) if i in reshaped else x for i, x in enumerate(given)]
+    def function(*factors: Any) -> Any:
         return with_sizes(tf.raw_ops.Einsum(inputs=factors, equation=equation), sizes)
 
     return graph.replace(node, function, sources)
@@ -211,7 +134,7 @@ def write_einsum(
 
 def _einsum_of_units(graph: Graph, node: Any) -> bool:
     """Take axes of size 1 out of an Einsum."""
-    *inputs, output = letters_of(node)
+    *inputs, output = _letters_of(node)
     sources = graph.inputs(node)
     for place, one in enumerate(sources):
         source = _unit_reshaped(graph, one)
@@ -220,13 +143,84 @@ def _einsum_of_units(graph: Graph, node: Any) -> bool:
             kept = [letter for letter, size in zip(inputs[place], sizes, strict=True) if size != 1]
             dropped = set(inputs[place]) - set(kept) - set(inputs[1 - place])
             inputs[place], sources[place] = kept, source
-            return write_einsum(graph, node, inputs, [one for one in output if one not in dropped], sources)
+            return _write_einsum(graph, node, inputs, [one for one in output if one not in dropped], sources)
     return False
 
 
+def _resize(graph: Graph, node: Any) -> bool:
+    """Recognize bilinear interpolation: a product with a matrix for either axis, or with weights of windows."""
+    x, sizes = node, graph.shape(node)
+    while x.op in ("Einsum", "GatherNd", "Transpose"):
+        variable = [one for one in graph.inputs(x) if not graph.is_constant(one)]
+        if len(variable) != 1:
+            return False
+        x = variable[0]
+    given = graph.shape(x)
+    if not len(sizes) == len(given) == 4 or None in sizes[1:3] or sizes[1:3] == given[1:3] or sizes[3] != given[3]:
+        return False
+
+    def resized(x: Any) -> Any:
+        return tf.image.resize(x, sizes[1:3])
+
+    return graph.is_equal(x, x, node, resized) and graph.replace(node, resized, [x])
+
+
+def _roll(graph: Graph, node: Any) -> bool:
+    """Recognize two parts of a tensor that were exchanged along an axis."""
+    parts = graph.inputs(node)[:-1]
+    if [one.op for one in parts] != ["StridedSlice", "StridedSlice"]:
+        return False
+    x, axis = graph.up(parts[0].input[0]), graph.value(graph.up(node.input[-1]))
+    if x is not graph.up(parts[1].input[0]) or axis is None or graph.shape(x) != graph.shape(node):
+        return False
+    shift = graph.shape(parts[0])[int(axis)]
+
+    def rolled(x: Any) -> Any:
+        return tf.roll(x, shift, int(axis))
+
+    return shift is not None and graph.is_equal(x, x, node, rolled) and graph.replace(node, rolled, [x])
+
+
+def _lookup(graph: Graph, node: Any) -> bool:
+    """Leave out the NaN of a lookup outside its table."""
+    _, found, other = graph.inputs(node)
+    value = graph.value(other)
+    if value is None or value.dtype.kind != "f" or not np.isnan(value).all() or found.op != "GatherV2":
+        return False
+    return graph.shape(found) == graph.shape(node) and graph.replace(node, lambda x: x, [found])
+
+
+def _step_of_a_cell(graph: Graph, node: Any) -> bool:
+    """Multiply one step alone, where a recurrent cell takes it from a product and bias of all steps.
+
+    Keras on PyTorch writes its LSTM so. Its other backends add the bias after both products of a step.
+    """
+    step, recurrent = sorted(graph.inputs(node), key=lambda one: one.op == "MatMul")
+    sliced = origin(graph, step, RESHAPES)
+    total = graph.up(sliced.input[0]) if sliced.op == "StridedSlice" else sliced
+    if (recurrent.op, sliced.op, total.op) != ("MatMul", "StridedSlice", "AddV2"):
+        return False
+    product, bias = sorted(graph.inputs(total), key=graph.is_constant)
+    width = graph.shape(node)[-1:]
+    if product.op != "Einsum" or graph.shape(bias) != width or graph.shape(sliced)[-1:] != width:
+        return False
+    x, kernel = graph.inputs(product)
+    given, weights, output = _letters_of(product)
+    if not graph.is_constant(kernel) or weights[:1] != given[-1:] or output != [*given[:-1], *weights[1:]]:
+        return False
+    sizes = [*graph.shape(node)[:-1], graph.shape(x)[-1]]
+    bounds = [graph.value(graph.up(tensor)) for tensor in sliced.input[1:]]
+
+    def cell(x: Any, kernel: Any, recurrent: Any, bias: Any) -> Any:
+        return tf.matmul(with_sizes(again(sliced, [x, *map(tf.constant, bounds)]), sizes), kernel) + recurrent + bias
+
+    return graph.replace(node, cell, [x, kernel, recurrent, bias])
+
+
 MOVING: Rules = {
-    **dict.fromkeys((*ELEMENTWISE, "Elu", "Selu", "LeakyRelu", "Softsign"), (_elementwise_below,)),
+    **dict.fromkeys(_BINARY, (_widened_below,)),
     "Transpose": (_merged_transpose, _units_below_transpose), **dict.fromkeys(RESHAPES, (_merged_reshape,)),
     "Softmax": (_softmax_below,), "Einsum": (_einsum_of_units,),
-    **dict.fromkeys(("Mean", "Max", "Sum"), (_reduced_below,)), **dict.fromkeys(("Pad", "PadV2"), (_padded_below,)),
 }  # fmt: skip
+
+LAYERS: Rules = {"Einsum": (_resize,), "AddV2": (_step_of_a_cell,), "SelectV2": (_lookup,), "ConcatV2": (_roll,)}

@@ -12,33 +12,6 @@ import tensorflow as tf
 from attribution.graph.recognize.rewriting import MOVES, RESHAPES, Graph, Rules, Unfit, origin
 
 
-def _known_choice(graph: Graph, node: Any) -> bool:
-    """Take the branch that a constant condition chooses."""
-    condition, *branches = graph.inputs(node)
-    value = graph.value(condition)
-    if value is None or value.size != 1:
-        return False
-    chosen = branches[0 if value.item() else 1]
-    return graph.shape(chosen) == graph.shape(node) and graph.replace(node, lambda x: x, [chosen])
-
-
-def _no_bound(graph: Graph, node: Any) -> bool:
-    """Leave out the maximum of a tensor and -∞."""
-    first, second = graph.inputs(node)
-    for bound, x in ((first, second), (second, first)):
-        if graph.single(bound) == -math.inf:
-            return graph.replace(node, lambda x: x, [x])
-    return False
-
-
-def _no_broadcast(graph: Graph, node: Any) -> bool:
-    """Leave out a broadcast to the same sizes; an open one is the batch, which a constant does not have."""
-    x = graph.up(node.input[0])
-    shape = graph.shape(node)
-    same = not graph.is_constant(x) and shape == graph.shape(x) and shape.count(None) <= 1
-    return same and shape[:1].count(None) == shape.count(None) and graph.replace(node, lambda x: x, [x])
-
-
 def _kept_axes(graph: Graph, node: Any) -> bool:
     """Write a reduction followed by new axes of size 1 where it reduced as one that keeps them."""
     reduced = origin(graph, node, RESHAPES)
@@ -167,10 +140,6 @@ def _is_softmax_of(graph: Graph, node: Any, shifted: Any, total: Any, function: 
 
     return len(reduced) == 1 and graph.is_equal(source, x, node, found) and graph.replace(node, found, [x])
 
-
-SIMPLE: Rules = {
-    "SelectV2": (_known_choice,), "Maximum": (_no_bound,), "BroadcastTo": (_no_broadcast,),
-}  # fmt: skip
 
 MEANS: Rules = {**dict.fromkeys(RESHAPES, (_kept_axes,)), "RealDiv": (_mean,), "Mul": (_mean,)}
 

@@ -22,7 +22,7 @@ from attribution.errors import described
 from attribution.graph import _tf_internals
 from attribution.graph.recognize import recognize
 from attribution.graph.stablehlo import counting, operations, windows
-from attribution.graph.stablehlo.text import Operation, Region, Unreadable, read
+from attribution.graph.stablehlo.text import Operation, Region, read
 from attribution.graph.stablehlo.values import Untranslatable, Value
 from attribution.graph.view import MODULE, insert_body, node_of, without_nodes
 
@@ -98,8 +98,6 @@ def _translated(
             outputs = [tf.convert_to_tensor(value.full()).name for value in _Translator().run(body, given)]
     except Untranslatable:
         raise
-    except Unreadable as error:
-        raise Untranslatable(str(error)) from error
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError) as error:
         raise Untranslatable(f"a module of a form that is not known ({described(error)})") from error
     values = {f"argument_{number}": _known(name, nodes, weights) for number, name in enumerate(_arguments(call))}

@@ -107,11 +107,7 @@ def _concatenate(_: Operation, items: list[Any]) -> list[Any] | None:
     return joined if len(joined) <= MOST_ITEMS else None
 
 
-def _slice(operation: Operation, items: list[Any]) -> list[Any] | None:
-    return list(items[0][operation.slices[0]])
-
-
 _COUNTING: dict[str, Callable[[Operation, list[Any]], list[Any] | None]] = {
     **dict.fromkeys(_BINARY, _binary), "clamp": _clamp, "compare": _compare, "select": _select, "convert": _same,
-    "reshape": _same, "broadcast_in_dim": _same, "concatenate": _concatenate, "slice": _slice,
+    "reshape": _same, "broadcast_in_dim": _same, "concatenate": _concatenate,
 }  # fmt: skip

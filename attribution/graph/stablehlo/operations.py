@@ -15,9 +15,6 @@ from attribution.graph.stablehlo import counting
 from attribution.graph.stablehlo.text import Operation, Type, array
 from attribution.graph.stablehlo.values import Untranslatable, Value, cast, ordered, run, sizes_from, sizes_like, vector
 
-# Custom calls that pass on what they are given.
-_MARKS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape")
-
 # Elementwise operations
 
 
@@ -78,6 +75,21 @@ def _at_each_place(kind: Type, operands: list[Value], function: Callable[..., An
     return Value(kind, result, stretched, sizes_like(kind, operands))
 
 
+def _maximum(operation: Operation, operands: list[Value]) -> Value:
+    for value, bound in (operands, operands[::-1]):
+        if _is_everywhere(bound, -math.inf):
+            return value
+    return elementwise(operation, operands)
+
+
+def _select(operation: Operation, operands: list[Value]) -> Value:
+    """Return a choice at each place, or what a known condition chooses."""
+    condition = operands[0].constant()
+    if condition is not None and condition.size == 1:
+        return operands[1 if condition.item() else 2]
+    return elementwise(operation, operands)
+
+
 def _compare(operation: Operation, operands: list[Value]) -> Value:
     return _at_each_place(operation.types[0], operands, counting.COMPARISONS[operation.direction])
 
@@ -92,8 +104,6 @@ def _custom_call(operation: Operation, operands: list[Value]) -> list[Value]:
     name = found[1] if found else ""
     if name == "shape_assertion":
         return []
-    if name in _MARKS:
-        return operands
     function = _ELEMENTWISE.get(name.partition(".")[2])
     if function is None or len(operation.types) != 1:
         raise Untranslatable(f"stablehlo.custom_call @{name}")
@@ -279,13 +289,7 @@ def _pad(operation: Operation, operands: list[Value]) -> Value:
         raise Untranslatable("stablehlo.pad between values")
     changes = zip(operands[0].sizes, operation.types[0].sizes, low, high, strict=True)
     sizes = [size if any(counts) else known for known, size, *counts in changes]
-    by_zeros = _is_everywhere(operands[1], 0) and min(low + high, default=0) >= 0
-    return Value(
-        operation.types[0],
-        sizes=sizes,
-        padded=(operands[0], low, high) if by_zeros else (),
-        later=lambda: padded(operands[0].full(), operands[1].full(), low, high),
-    )
+    return Value(operation.types[0], padded(operands[0].full(), operands[1].full(), low, high), sizes=sizes)
 
 
 def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int]) -> Any:
@@ -503,7 +507,8 @@ def _is_everywhere(value: Value, number: float) -> bool:
 
 
 TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
-    "compare": _compare, "convert": _convert, "custom_call": _custom_call, "constant": _constant,
+    "maximum": _maximum, "select": _select, "compare": _compare, "convert": _convert,
+    "custom_call": _custom_call, "constant": _constant,
     "get_dimension_size": _dimension_size, "broadcast_in_dim": _broadcast, "dynamic_broadcast_in_dim": _broadcast,
     "reshape": _reshape, "dynamic_reshape": _reshape, "transpose": _transpose, "concatenate": _concatenate,
     "slice": _slice, "real_dynamic_slice": _real_dynamic_slice, "dynamic_slice": _dynamic_slice,

@@ -47,8 +47,6 @@ class Value:
         Of what a reshape gives: what it was given.
     window
         Of a sum over windows: its input and the window.
-    padded
-        Of what zeros were added to: that, and how many before and after each axis.
     pieces
         Of an array that is written step by step: its axis, and each step's values by their place.
     """
@@ -61,7 +59,6 @@ class Value:
     later: Callable[[], Any] | None = None
     origin: Value | None = None
     window: tuple[Any, ...] = ()
-    padded: tuple[Any, ...] = ()
     pieces: tuple[int, dict[int, Value]] | None = None
 
     def __post_init__(self) -> None:

@@ -194,7 +194,7 @@ def test_a_function_between_types_keeps_both():
 
 def softmax(x, axis=-1, summed=None, largest=None):
     axis %= x.shape.rank
-    largest = tf.maximum(-np.inf, tf.reduce_max(x if largest is None else largest, [axis]))
+    largest = tf.reduce_max(x if largest is None else largest, [axis])
     power = tf.exp(x - tf.expand_dims(largest, axis))
     summed = axis if summed is None else summed
     return power / tf.expand_dims(tf.reduce_sum(power, [summed]), summed)
@@ -256,7 +256,7 @@ def layer_norm(x, variance):
 def test_layer_normalization():
     def written(x, mean):
         square = tf.pow(x - mean, 2.0)
-        return tf.where(True, tf.expand_dims(tf.reduce_sum(square, [2]), 2) / 6.0, np.nan)
+        return tf.expand_dims(tf.reduce_sum(square, [2]), 2) / 6.0
 
     def moments(x):
         mean, variance = tf.nn.moments(x, [2], keepdims=True)
@@ -330,56 +330,6 @@ def test_masked_attention():
     )
 
 
-@pytest.mark.parametrize(
-    ("equation", "shape", "kernel", "expected"),
-    [
-        ("abc,cd->abd", (None, 4, 6), (6, 5), {"Reshape": 2, "MatMul": 1}),
-        ("abc,cde->abde", (None, 4, 6), (6, 2, 5), {"Reshape": 2, "BatchMatMulV2": 1}),
-        ("abcd,cde->abe", (None, 4, 2, 6), (2, 6, 5), {"Reshape": 2, "BatchMatMulV2": 1}),
-        ("abc,bd->adc", (None, 4, 6), (4, 5), {"Transpose": 2, "Reshape": 2, "MatMul": 1}),
-        ("abc,acd->abd", (3, 4, 6), (3, 6, 5), {"Einsum": 1}),  # other weights for each input
-        ("abc,cd->ab", (None, 4, 6), (6, 5), {"Einsum": 1}),
-    ],
-)
-def test_dense_layers(equation, shape, kernel, expected):
-    graph_def = graph_of(lambda x: einsum(equation, x, weights(*kernel)), shape)
-    found = recognize(graph_def, {}, ["scores"])
-    counted = operations(found)
-    if "BatchMatMulV2" in expected:
-        counted["Reshape"] -= 1  # of the weights
-        expected = {**expected, "Reshape": 1}
-    assert counted == expected
-    arrays = arrays_of([shape], tf.float32)
-    np.testing.assert_allclose(values(found, arrays), values(graph_def, arrays), rtol=1e-5, atol=1e-5)
-
-
-def first(x):
-    return tf.transpose(x, [0, 3, 1, 2])
-
-
-def last(x):
-    return tf.transpose(x, [0, 2, 3, 1])
-
-
-def test_channels_first_become_last():
-    kernels = weights(3, 3, 2, 4), weights(3, 3, 4, 5)
-    bias, other = weights(1, 4, 1, 1), weights(1, 5, 1, 1)
-
-    def written(x):
-        x = tf.maximum(first(tf.nn.conv2d(x, kernels[0], 1, "VALID")) + bias, 0.0)
-        x = tf.pad(x, [(0, 0), (0, 0), (0, 1), (0, 1)])
-        x = first(tf.nn.conv2d(last(x), kernels[1], 1, "VALID")) * other
-        return tf.reduce_sum(x, [2, 3]) / 25.0
-
-    def wanted(x):
-        x = tf.nn.relu(tf.nn.conv2d(x, kernels[0], 1, "VALID") + tf.reshape(bias, [1, 1, 1, 4]))
-        x = tf.pad(x, [(0, 0), (0, 1), (0, 1), (0, 0)])
-        x = tf.nn.conv2d(x, kernels[1], 1, "VALID") * tf.reshape(other, [1, 1, 1, 5])
-        return tf.reduce_mean(x, [1, 2])
-
-    check(written, wanted, (None, 8, 8, 2), rtol=1e-5)
-
-
 def test_a_variance_from_squares():
     def written(x):
         mean = tf.reduce_mean(x, [1, 2], keepdims=True)
@@ -409,45 +359,18 @@ def test_batch_normalization_with_the_mean_first():
     )
 
 
-def test_a_constant_copied_for_each_input():
-    slopes = weights(1, 6)
-
-    def written(x):
-        return x * tf.broadcast_to(slopes, (ROWS, 6))
-
-    check(written, lambda x: x * tf.broadcast_to(slopes, (ROWS, 6))[:1], (ROWS, 6))
-    check_unchanged(lambda x: x * weights(ROWS, 6), (ROWS, 6))
-
-
 def test_transposed_tokens_stay():
     kernel = weights(6, 5)
     check_unchanged(lambda x: tf.nn.tanh(tf.transpose(x, [0, 2, 1])) * 2 @ kernel, (None, 6, 4))
 
 
-def lookup(indices, other, limit=4):
-    table = weights(5, 3)
-    moved = tf.where(indices < 0, indices + 5, indices)
-    inside = tf.logical_and(moved >= 0, moved <= 4)
-    found = tf.gather(table, tf.minimum(tf.maximum(moved, 0), limit))
-    return tf.where(tf.expand_dims(inside, -1), found, other)
+def test_a_lookup_without_its_nan_outside_the_table():
+    def lookup(indices, other):
+        found = tf.gather(weights(5, 3), indices)
+        return tf.where(tf.expand_dims(indices < 5, -1), found, other)
 
-
-def test_lookups_of_rows():
     check(lambda i: lookup(i, np.nan), lambda i: tf.gather(weights(5, 3), i), (None, 7), dtype=tf.int32)
-
-
-def test_lookups_of_flat_numbers():
-    table = weights(5, 3)
-
-    def written(x):
-        flat = tf.reshape(x, [-1])
-        return tf.reshape(tf.gather(table, tf.clip_by_value(flat, 0, 4)), [ROWS, 4, 3])
-
-    check(written, lambda x: tf.gather(table, x), (ROWS, 4), dtype=tf.int32)
-
-
-def test_lookups_that_change_rows_stay():
-    check_unchanged(lambda i: lookup(i, 0.0, limit=3), (None, 7), dtype=tf.int32)
+    check_unchanged(lambda i: lookup(i, 0.0), (None, 7), dtype=tf.int32)
 
 
 def resizing(size, wanted, change=0.0):
@@ -484,11 +407,7 @@ def test_bilinear_interpolation_by_windows(change):
     assert ("ResizeBilinear" in operations(found)) == (change == 0)
 
 
-def test_copies_and_rolls():
-    def copied(x):
-        return tf.broadcast_to(x[:, :, tf.newaxis], tf.stack([tf.shape(x)[0], 4, 2, 6]))
-
-    check(copied, lambda x: tf.tile(x[:, :, tf.newaxis], [1, 1, 2, 1]), (None, 4, 6))
+def test_rolls():
     check(lambda x: tf.concat([x[:, 1:], x[:, :1]], 1), lambda x: tf.roll(x, 3, 1), (None, 4, 6))
     check_unchanged(lambda x: tf.concat([x[:, 1:], x[:, 1:2]], 1), (None, 4, 6))
 
