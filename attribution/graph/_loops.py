@@ -135,12 +135,6 @@ def _sliced(node: Any, begin: np.ndarray | None, end: np.ndarray | None, step: n
     return slice(first, None if node.attr["end_mask"].i else int(end[0]), int(step[0]))
 
 
-def called(graph: GraphView, node: Any) -> Body:
-    """Return the function of a step that a node calls."""
-    name = node.attr["f"].func.name
-    return Body(next(one for one in graph.graph_def.library.function if one.signature.name == name))
-
-
 def constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
     node = tf.compat.v1.NodeDef(name=name, op="Const")
     node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum

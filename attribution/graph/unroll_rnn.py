@@ -8,29 +8,21 @@ returned has its body once for each step and no lists. Any other loop stays.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from attribution.graph._loops import LOOPS, OPEN, Body, UnknownError, constant, value_of, with_declared_sizes
-from attribution.graph.view import CALLS, GraphView, node_of, pure_subgraph, set_placeholder
+from attribution.graph.view import GraphView, node_of, pure_subgraph
 
 _MOST_STEPS = 2000  # a longer loop is not a recurrent layer over one input
-_JOINED = "whose steps are not alike"
 _LONG = f"of more than {_MOST_STEPS} steps"
 _LISTS = "whose lists of tensors are not read and written one item a step"
 
 
-_STEPS: dict[Any, Any] = {}  # functions of steps by what they compute; a graph finds them by name as long as they live
-# Operations that may use a tensor which enters a step: rules do not join them with what is before the step.
-_ENTRIES = ("MatMul", "Mul", "Select", "SelectV2")
-# Operations that may give a state to the next step: no rule depends on which of them a factor or a sum comes from.
-_STATES = ("Add", "AddV2", "BiasAdd", "Mul", "Relu", "Select", "SelectV2", "Tanh")
-
-
-def unroll_loops(graph: GraphView, source: str, target: str, calls: bool = False) -> GraphView:
+def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
     """Return a graph with the same scores without loops between two nodes, as far as their length is known.
 
     Parameters
@@ -39,8 +31,6 @@ def unroll_loops(graph: GraphView, source: str, target: str, calls: bool = False
         A frozen graph.
     source, target
         Node names of the explained input and of the scores.
-    calls
-        Whether each step may be a call of one function (``Body``), which is then traced once for all steps.
 
     Returns
     -------
@@ -53,10 +43,8 @@ def unroll_loops(graph: GraphView, source: str, target: str, calls: bool = False
         if loop is None:
             return graph
         known.add(loop)
-        for as_calls in (True, False) if calls else (False,):
-            with contextlib.suppress(UnknownError):
-                graph = _Unrolling(graph, loop, as_calls).run()
-                break
+        with contextlib.suppress(UnknownError):
+            graph = _Unrolling(graph, loop).run()
 
 
 def why_kept(graph: GraphView, path: Sequence[str]) -> str:
@@ -81,8 +69,7 @@ def why_kept(graph: GraphView, path: Sequence[str]) -> str:
 class _Unrolling:
     """The new graph: nodes copied so far, and the replacement of each tensor and each list of the old graph."""
 
-    def __init__(self, graph: GraphView, loop: str, calls: bool = False) -> None:
-        self.calls = calls
+    def __init__(self, graph: GraphView, loop: str) -> None:
         self.graph = graph = with_declared_sizes(graph)
         self.loop = loop
         self.nodes = tf.compat.v1.GraphDef()
@@ -118,12 +105,11 @@ class _Unrolling:
         condition = Body(functions[loop.attr["cond"].func.name])
         state = list(loop.input)
         counters = self._counters(body, state)
-        steps = _Step(self, body, loop, counters) if self.calls else None
         for step in range(_MOST_STEPS + 1):
             if not condition.evaluate(counters, [0])[0]:
                 return state
             following = body.evaluate(counters, sorted(counters))
-            state = self._step(body, f"{loop.name}/step_{step}", state, counters, steps)
+            state = self._step(body, f"{loop.name}/step_{step}", state, counters)
             counters = dict(zip(sorted(counters), following, strict=True))
         raise UnknownError(_LONG)
 
@@ -141,35 +127,21 @@ class _Unrolling:
                 return kept
             known = kept
 
-    def _step(
-        self, body: Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray], step: _Step | None
-    ) -> list[str]:
-        """Copy a loop's body once, or call the function of a step; return the names of what it gives."""
+    def _step(self, body: Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray]) -> list[str]:
+        """Copy a loop's body once; return the names of what it gives."""
         given: dict[str, str] = dict(zip(body.arguments, state, strict=True))
         for place, value in counters.items():
             given[body.arguments[place]] = f"{prefix}/counter_{place}"
             self._put(constant(given[body.arguments[place]], value))
-        called: dict[str, str] = {}
 
         def outside(tensor: str) -> str:
             name, _, number = tensor.partition(":")
             tensor = name if number in ("", "0") else tensor
-            return called.get(tensor) or given.get(name) or f"{prefix}/{tensor}"
+            return given.get(name) or f"{prefix}/{tensor}"
 
-        def copy(names: Iterable[str]) -> None:
-            for name in names:
-                node = body.graph.nodes[name]
+        for name, node in body.graph.nodes.items():
+            if name not in given:
                 self._copy(node, f"{prefix}/{name}", [outside(tensor) for tensor in node.input])
-
-        if step is None:
-            copy(name for name in body.graph.nodes if name not in given)
-        else:
-            copy(step.before)
-            self._put(step.call(f"{prefix}/call", [outside(tensor) for tensor in step.inputs]))
-            called.update(
-                (name, f"{prefix}/call:{n}" if n else f"{prefix}/call") for n, name in enumerate(step.outputs)
-            )
-            copy(step.after)
         return [outside(tensor) for tensor in body.results]
 
     def _copy(self, node: Any, name: str, inputs: list[str]) -> None:
@@ -278,117 +250,3 @@ class _Unrolling:
         if node is not None and node.op == "Const":
             return np.asarray(tf.make_ndarray(node.attr["value"].tensor))
         return None if node is None else value_of(self.nodes, tensor)
-
-
-class _Step:
-    """What a loop's body computes, without lists and counters, as one function.
-
-    Attributes
-    ----------
-    before, after : list[str]
-        Nodes of the body that are copied before the call, which read from lists, and after it, which write to them.
-    inputs, outputs : list[str]
-        Tensors of the body that the function takes and gives.
-    """
-
-    def __init__(self, unrolling: _Unrolling, body: Body, loop: Any, counters: Mapping[int, np.ndarray]) -> None:
-        self._unrolling, self._body, self._loop, self._counters = unrolling, body, loop, counters
-        graph, inside = body.graph, {*body.arguments}
-        items = [node for node in graph.nodes.values() if node.op in ("TensorListGetItem", "TensorListSetItem")]
-        self._reads = {node.name: node for node in items if node.op == "TensorListGetItem"}
-        lists = {name for name in graph.nodes if graph.dtype(name) == tf.variant} - self._reads.keys()
-        around = graph.above(node_of(node.input[1]) for node in items) | self._reads.keys()
-        self.before = list(filter((around - inside).__contains__, graph.nodes))
-        self.after = list(filter((lists - inside).__contains__, graph.nodes))
-        given = [tensor for place, tensor in enumerate(body.results) if place not in counters]
-        given += [node.input[2] for node in items if node.name not in self._reads]
-        computed = [tensor.removesuffix(":0") for tensor in given if node_of(tensor) not in inside | lists]
-        self.outputs = list(dict.fromkeys(computed))
-        self.inputs = self._entries(inside | around)
-        self._call = self._define({name: self._spec(name) for name in self.inputs})
-
-    def _spec(self, name: str) -> tf.TensorSpec:
-        """Return the type and shape of an input; ``UnknownError`` where steps have to be seen as one."""
-        body, graph = self._body, self._unrolling.graph
-        dtype, place = body.graph.dtype(name), body.arguments.index(name) if name in body.arguments else None
-        if place is None:
-            return tf.TensorSpec(self._shape_of_item(name), dtype)
-        tensor = self._loop.input[place]
-        if body.results[place].removesuffix(":0") != name and place not in self._counters:
-            tensor = f"{self._loop.name}:{place}"  # the first state may have fewer rows
-            following = body.graph.nodes[node_of(body.graph.skip_identities(body.results[place]))]
-            if following.op not in _STATES or not self._may_enter(name):
-                raise UnknownError(_JOINED)
-        if dtype == tf.variant:
-            raise UnknownError(_JOINED)
-        return tf.TensorSpec(graph.shape(tensor), dtype)
-
-    def _shape_of_item(self, name: str) -> tf.TensorShape:
-        """Return the shape of what is read from a list that was made from a tensor."""
-        handle = node_of(self._reads[name].input[0]) if name in self._reads else ""
-        outside = dict(zip(self._body.arguments, self._loop.input, strict=True)).get(handle, "")
-        tensor = self._unrolling.lists.get(outside)
-        if not isinstance(tensor, str) or (self._body.graph.is_float(name) and not self._may_enter(name)):
-            raise UnknownError(_JOINED)
-        return self._unrolling.graph.shape(tensor)[1:]
-
-    def _define(self, specs: Mapping[str, tf.TensorSpec]) -> tf.compat.v1.NodeDef:
-        """Return the node of a call of the function, which is added to the new graph's."""
-        self._check_nodes()
-        alone = tf.compat.v1.GraphDef()
-        alone.CopyFrom(self._body.graph.graph_def)
-        for node in alone.node:
-            if node.name in specs:
-                set_placeholder(node, specs[node.name].dtype, specs[node.name].shape)
-        view = GraphView(pure_subgraph(alone, self.outputs, keep=self.inputs))
-        elements = [name if ":" in name else f"{name}:0" for name in self.outputs]
-
-        def step(*tensors: tf.Tensor) -> list[tf.Tensor]:
-            return [*map(tf.identity, view.import_on(dict(zip(specs, tensors, strict=True)), elements)[0])]
-
-        key = view.graph_def.SerializeToString(deterministic=True), *specs, *elements
-        if key not in _STEPS:
-            options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
-            with tf.init_scope():
-                _STEPS.setdefault(key, tf.function(step, [*specs.values()], **options).get_concrete_function())
-        traced = _STEPS[key]
-        self._unrolling.nodes.library.function.add().CopyFrom(traced.function_def)
-        call = tf.compat.v1.NodeDef(op=CALLS[0])
-        call.attr["f"].func.name = traced.function_def.signature.name
-        call.attr["Tin"].list.type.extend(one.dtype.as_datatype_enum for one in specs.values())
-        call.attr["Tout"].list.type.extend(one.dtype.as_datatype_enum for one in traced.outputs)
-        call.attr["_output_shapes"].list.shape.extend(one.shape.as_proto() for one in traced.outputs)
-        return call
-
-    def _check_nodes(self) -> None:
-        """Raise ``UnknownError`` if relevance needs a change inside: of custom gradients, or to single precision."""
-        for name, node in self._body.graph.nodes.items():
-            if "_gradient_op_type" in node.attr or self._body.graph.dtype(name) in (tf.float16, tf.bfloat16):
-                raise UnknownError(_JOINED)
-
-    def call(self, name: str, inputs: Iterable[str]) -> tf.compat.v1.NodeDef:
-        """Return the node of a call."""
-        node = tf.compat.v1.NodeDef()
-        node.CopyFrom(self._call)
-        node.name = name
-        node.input.extend(inputs)
-        return node
-
-    def _entries(self, outer: set[str]) -> list[str]:
-        """Return the nodes among some outer ones that the outputs depend on."""
-        nodes = self._body.graph.nodes
-        found, seen, stack = [], set(), [node_of(tensor) for tensor in self.outputs]
-        while stack:
-            name = stack.pop()
-            if name not in seen:
-                seen.add(name)
-                enters = name in outer and nodes[name].op != "Const"
-                found += [name] if enters else []
-                stack += [] if enters else map(node_of, nodes[name].input)
-        return sorted(found)
-
-    def _may_enter(self, name: str) -> bool:
-        """Return whether no rule depends, at any use of a tensor in the step, on how it was computed."""
-        graph = self._body.graph
-        uses = {user: graph.nodes[user].op for user in graph.uses(name) if user not in {*self.before, *self.after}}
-        return all(self._may_enter(user) if kind == "Identity" else kind in _ENTRIES for user, kind in uses.items())
