@@ -12,6 +12,8 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
+import itertools
+import re
 import weakref
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -213,19 +215,9 @@ def _outside(tensor: str, prefix: str, given: Mapping[str, str]) -> str:
 
 
 CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
-ACTIVATIONS = (
-    "Relu",
-    "Relu6",
-    "LeakyRelu",
-    "Elu",
-    "Selu",
-    "Softplus",
-    "Softsign",
-    "Tanh",
-    "Sigmoid",
-    "Swish",
-)
+ACTIVATIONS = ("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "Tanh", "Sigmoid", "Swish")
 
+_OF_LOOP = re.compile(r"while(_\d+)?$|TensorArray")  # a part of a node's name
 _TRACES: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()  # concrete functions
 # Operations that look at a shape and not at values.
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
@@ -458,6 +450,17 @@ class GraphView:
             with tf.init_scope():  # also where a function is being built
                 return np.asarray(self.weights[node.name].numpy())
         return tf.make_ndarray(node.attr["value"].tensor) if node.op == "Const" else None
+
+
+def operations_named(graph: GraphView, names: Iterable[str]) -> list[str]:
+    """Return operations for an error message, as "Sin (dense/Sin)"; those of a loop have one entry, "loop (lstm)"."""
+    return list(dict.fromkeys(_label(graph.nodes[name].op, name) for name in names))
+
+
+def _label(op: str, name: str) -> str:
+    parts = [part for part in name.split("/") if not part.endswith("PartitionedCall")]
+    layer = list(itertools.takewhile(lambda part: not _OF_LOOP.match(part), parts))
+    return f"loop ({'/'.join(layer) or name})" if len(layer) < len(parts) else f"{op} ({name})"
 
 
 def _with_gradients(graph_def: tf.compat.v1.GraphDef, rules: Mapping[str, str]) -> tf.compat.v1.GraphDef:

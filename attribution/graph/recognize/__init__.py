@@ -19,8 +19,6 @@ from attribution.graph.recognize import moves, norms
 from attribution.graph.recognize.functions import find_functions
 from attribution.graph.recognize.rewriting import Graph
 
-_ROUNDS = 8  # of rules that move transposes and axes of size 1 down, at most
-
 
 def recognize(
     graph_def: tf.compat.v1.GraphDef, weights: Mapping[str, Any], outputs: Iterable[str]
@@ -44,10 +42,6 @@ def recognize(
     graph = Graph(graph_def, weights, outputs)
     graph.apply(norms.MEANS)
     find_functions(graph)
-    for rules in (norms.NORMS, norms.SOFTMAXES):
+    for rules in (norms.NORMS, norms.SOFTMAXES, moves.SOFTMAXES, moves.LAYERS):
         graph.apply(rules)
-    for _ in range(_ROUNDS):
-        if not graph.apply(moves.MOVING):
-            break
-    graph.apply(moves.LAYERS)
     return graph.result()

@@ -1,4 +1,4 @@
-"""Transposes and axes of size 1, which move down until they meet others; layers that move values."""
+"""Axes of size 1 that other writers do not have, layers that move values, and a step of a recurrent layer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph.recognize.rewriting import RESHAPES, Graph, Rules, again, origin, with_sizes
-
-_BINARY = ("Add", "AddV2", "Maximum", "Minimum", "Mul", "RealDiv", "Select", "SelectV2", "Sub")
-
-
-def _order_of(graph: Graph, node: Any) -> list[int]:
-    """Return the order of a transpose's axes, empty for anything else."""
-    found = graph.value(graph.up(node.input[1])) if node.op == "Transpose" else None
-    return [] if found is None else [int(axis) for axis in found]
 
 
 def _unit_reshaped(graph: Graph, node: Any) -> Any:
@@ -32,45 +24,6 @@ def _long(sizes: Sequence[int | None]) -> list[int | None]:
     return [size for size in sizes if size != 1]
 
 
-def _merged_transpose(graph: Graph, node: Any) -> bool:
-    """Join a transpose with one above it, or with an Einsum."""
-    order, x = _order_of(graph, node), graph.up(node.input[0])
-    if not order:
-        return False
-    if inner := _order_of(graph, x):
-        joined = [inner[axis] for axis in order]
-        return graph.replace(node, lambda x: tf.transpose(x, joined), [graph.up(x.input[0])])
-    if x.op != "Einsum" or graph.uses(x.name) > 1:
-        return False
-    *inputs, output = _letters_of(x)
-    return _write_einsum(graph, node, inputs, [output[axis] for axis in order], graph.inputs(x))
-
-
-def _units_below_transpose(graph: Graph, node: Any) -> bool:
-    """Write a transpose that moves only axes of size 1 as a reshape; move such axes below other transposes."""
-    order, x, target = _order_of(graph, node), graph.up(node.input[0]), graph.shape(node)
-    if not order:
-        return False
-    sizes = graph.shape(x)
-    before, after = ([axis for axis in one if sizes[axis] != 1] for one in (range(len(sizes)), order))
-    if before == after and sizes.count(None) <= 1:
-        return graph.replace(node, lambda x: with_sizes(x, target), [x])
-    source = _unit_reshaped(graph, x)
-    if source is None:
-        return False
-    new = _moved_axes(graph.shape(source), [before.index(axis) for axis in after])
-    return graph.replace(node, lambda x: with_sizes(tf.transpose(x, new), target), [source])
-
-
-def _moved_axes(sizes: Sequence[int | None], order: Sequence[int]) -> list[int]:
-    """Return an order of all axes in which those of size 1 stay and the others have an order of their own."""
-    new = list(range(len(sizes)))
-    places = [axis for axis in new if sizes[axis] != 1]
-    for place, number in zip(places, order, strict=True):
-        new[place] = places[number]
-    return new
-
-
 def _merged_reshape(graph: Graph, node: Any) -> bool:
     """Join a reshape with one above it that only adds or removes axes of size 1."""
     x, sizes = graph.up(node.input[0]), graph.shape(node)
@@ -80,83 +33,36 @@ def _merged_reshape(graph: Graph, node: Any) -> bool:
     return graph.replace(node, lambda x: with_sizes(x, sizes), [source])
 
 
-def _softmax_below(graph: Graph, node: Any) -> bool:
-    """Move axes of size 1 below a softmax over the last axis."""
-    source, sizes = _unit_reshaped(graph, graph.up(node.input[0])), graph.shape(node)
-    if source is None or sizes[-1] == 1 or graph.shape(source)[-1] != sizes[-1]:
+def _softmax_without_units(graph: Graph, node: Any) -> bool:
+    """Write a softmax without axes of size 1 that attention and classes do not have.
+
+    JAX's attention has a fifth axis; a convolution as classifier leaves positions of size 1.
+    """
+    sizes, x = graph.shape(node), graph.up(node.input[0])
+    units = [axis for axis, size in enumerate(sizes[:-1]) if size == 1]
+    dropped = units if len(sizes) - len(units) == 2 else units[: max(len(sizes) - 4, 0)]
+    kept = [size for axis, size in enumerate(sizes) if axis not in dropped]
+    if not dropped or kept.count(None) > 1:
         return False
-    return graph.replace(node, lambda x: with_sizes(tf.nn.softmax(x), sizes), [source])
-
-
-def _widened_below(graph: Graph, node: Any) -> bool:
-    """Add axes of size 1 behind an operation with others that have none there."""
-    inputs, sizes = graph.inputs(node), graph.shape(node)
-    units = [one for one in inputs if _unit_reshaped(graph, one) is not None]
-    if len(units) != 1 or sizes.count(None) > 1:
-        return False
-    source, wide = _unit_reshaped(graph, units[0]), graph.shape(units[0])
-    if 1 in graph.shape(source) or len(wide) != len(sizes):
-        return False
-    sources, shapes = [], []
-    for one in inputs:
-        shape = [1] * (len(wide) - len(graph.shape(one))) + graph.shape(one)
-        if any(a == 1 != b for a, b in zip(wide, shape, strict=True)):
-            return False
-        sources.append(source if one is units[0] else one)
-        shapes.append(None if one is units[0] or graph.single(one) is not None else _without_units(shape, wide))
-
-    def below(*given: Any) -> Any:
-        narrow = [x if shape is None else with_sizes(x, shape) for x, shape in zip(given, shapes, strict=True)]
-        return with_sizes(again(node, narrow), sizes)
-
-    return graph.replace(node, below, sources)
-
-
-def _without_units(sizes: Sequence[int | None], wide: Sequence[int | None]) -> list[int | None]:
-    return [size for size, other in zip(sizes, wide, strict=True) if other != 1]
-
-
-def _letters_of(node: Any) -> list[list[str]]:
-    """Return the letters of an Einsum's inputs, and of its output."""
-    inputs, output = node.attr["equation"].s.decode().split("->")
-    return [list(one) for one in (*inputs.split(","), output)]
-
-
-def _write_einsum(graph: Graph, node: Any, inputs: Any, output: Any, sources: Sequence[Any]) -> bool:
-    equation = f"{','.join(map(''.join, inputs))}->{''.join(output)}"
-    sizes = graph.shape(node)
-
-    def function(*factors: Any) -> Any:
-        return with_sizes(tf.raw_ops.Einsum(inputs=factors, equation=equation), sizes)
-
-    return graph.replace(node, function, sources)
-
-
-def _einsum_of_units(graph: Graph, node: Any) -> bool:
-    """Take axes of size 1 out of an Einsum."""
-    *inputs, output = _letters_of(node)
-    sources = graph.inputs(node)
-    for place, one in enumerate(sources):
-        source = _unit_reshaped(graph, one)
-        if source is not None and 1 not in graph.shape(source) and graph.shape(node).count(None) <= 1:
-            sizes = graph.shape(one)
-            kept = [letter for letter, size in zip(inputs[place], sizes, strict=True) if size != 1]
-            dropped = set(inputs[place]) - set(kept) - set(inputs[1 - place])
-            inputs[place], sources[place] = kept, source
-            return _write_einsum(graph, node, inputs, [one for one in output if one not in dropped], sources)
-    return False
+    return graph.replace(node, lambda x: with_sizes(tf.nn.softmax(with_sizes(x, kept)), sizes), [x])
 
 
 def _resize(graph: Graph, node: Any) -> bool:
     """Recognize bilinear interpolation: a product with a matrix for either axis, or with weights of windows."""
-    x, sizes = node, graph.shape(node)
+    x, sizes, products = node, graph.shape(node), 0
     while x.op in ("Einsum", "GatherNd", "Transpose"):
+        products += x.op == "Einsum"
         variable = [one for one in graph.inputs(x) if not graph.is_constant(one)]
         if len(variable) != 1:
             return False
         x = variable[0]
     given = graph.shape(x)
-    if not len(sizes) == len(given) == 4 or None in sizes[1:3] or sizes[1:3] == given[1:3] or sizes[3] != given[3]:
+    if (
+        not (products and len(sizes) == len(given) == 4)
+        or None in sizes[1:3]
+        or sizes[1:3] == given[1:3]
+        or sizes[3] != given[3]
+    ):
         return False
 
     def resized(x: Any) -> Any:
@@ -190,6 +96,12 @@ def _lookup(graph: Graph, node: Any) -> bool:
     return graph.shape(found) == graph.shape(node) and graph.replace(node, lambda x: x, [found])
 
 
+def _letters_of(node: Any) -> list[list[str]]:
+    """Return the letters of an Einsum's inputs, and of its output."""
+    inputs, output = node.attr["equation"].s.decode().split("->")
+    return [list(one) for one in (*inputs.split(","), output)]
+
+
 def _step_of_a_cell(graph: Graph, node: Any) -> bool:
     """Multiply one step alone, where a recurrent cell takes it from a product and bias of all steps.
 
@@ -217,10 +129,9 @@ def _step_of_a_cell(graph: Graph, node: Any) -> bool:
     return graph.replace(node, cell, [x, kernel, recurrent, bias])
 
 
-MOVING: Rules = {
-    **dict.fromkeys(_BINARY, (_widened_below,)),
-    "Transpose": (_merged_transpose, _units_below_transpose), **dict.fromkeys(RESHAPES, (_merged_reshape,)),
-    "Softmax": (_softmax_below,), "Einsum": (_einsum_of_units,),
-}  # fmt: skip
+SOFTMAXES: Rules = {"Softmax": (_softmax_without_units,)}
 
-LAYERS: Rules = {"Einsum": (_resize,), "AddV2": (_step_of_a_cell,), "SelectV2": (_lookup,), "ConcatV2": (_roll,)}
+LAYERS: Rules = {
+    **dict.fromkeys(RESHAPES, (_merged_reshape,)), "Einsum": (_resize,), "Transpose": (_resize,), "AddV2": (_step_of_a_cell,),
+    "SelectV2": (_lookup,), "ConcatV2": (_roll,),
+}  # fmt: skip
