@@ -57,12 +57,9 @@ def _resize(graph: Graph, node: Any) -> bool:
             return False
         x = variable[0]
     given = graph.shape(x)
-    if (
-        not (products and len(sizes) == len(given) == 4)
-        or None in sizes[1:3]
-        or sizes[1:3] == given[1:3]
-        or sizes[3] != given[3]
-    ):
+    if not products or not len(sizes) == len(given) == 4 or None in sizes[1:3]:
+        return False
+    if sizes[1:3] == given[1:3] or sizes[3] != given[3]:
         return False
 
     def resized(x: Any) -> Any:
@@ -132,6 +129,6 @@ def _step_of_a_cell(graph: Graph, node: Any) -> bool:
 SOFTMAXES: Rules = {"Softmax": (_softmax_without_units,)}
 
 LAYERS: Rules = {
-    **dict.fromkeys(RESHAPES, (_merged_reshape,)), "Einsum": (_resize,), "Transpose": (_resize,), "AddV2": (_step_of_a_cell,),
-    "SelectV2": (_lookup,), "ConcatV2": (_roll,),
+    **dict.fromkeys(RESHAPES, (_merged_reshape,)), **dict.fromkeys(("Einsum", "Transpose"), (_resize,)),
+    "AddV2": (_step_of_a_cell,), "SelectV2": (_lookup,), "ConcatV2": (_roll,),
 }  # fmt: skip

@@ -297,37 +297,23 @@ def einsum(equation, *factors):
     return tf.raw_ops.Einsum(inputs=list(factors), equation=equation)
 
 
-def attention(query, key, value, softmax, extra):
-    """Return attention (batch, tokens, heads, features), with an axis of size 1 as JAX's ``vmap`` leaves it."""
-    if not extra:
-        scores = softmax(einsum("bthd,bshd->bhts", query, key) * 0.5)
-        return einsum("bhts,bshd->bthd", scores, value)
-    query = tf.reshape(query, [-1, 4, 2, 1, 3])
-    scores = tf.transpose(einsum("bthed,bshd->bhtes", query, key) * 0.5, [3, 0, 1, 2, 4])
-    found = einsum("bshd,ebhts->bhdet", value, softmax(scores))
-    found = tf.transpose(tf.transpose(found, [3, 0, 4, 1, 2]), [1, 2, 3, 0, 4])
-    return tf.reshape(found, [-1, 4, 2, 3])
+@pytest.mark.parametrize(("shape", "kept"), [((1, None, 2, 4, 4), (-1, 2, 4, 4)), ((None, 1, 1, 5), (-1, 5))])
+def test_softmax_of_attention_and_of_classes_has_no_other_axes(shape, kept):
+    found = recognize(graph_of(softmax, shape), {}, ["scores"])
+    (one,) = (node for node in found.node if node.op == "Softmax")
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(found, name="")
+    assert graph.get_tensor_by_name(f"{one.name}:0").shape.rank == len(kept)
+    (array,) = arrays_of([shape], tf.float32)
+    wanted = tf.reshape(tf.nn.softmax(tf.reshape(array, kept)), array.shape)
+    np.testing.assert_allclose(values(found, [array]), wanted, rtol=1e-5, atol=1e-7)
 
 
-def test_attention_with_an_axis_of_size_1():
-    shape = (None, 4, 2, 3)
-    written = lambda *inputs: attention(*inputs, softmax, True)  # noqa: E731
-    check(written, lambda *inputs: attention(*inputs, tf.nn.softmax, False), shape, shape, shape, rtol=1e-5)
+def test_a_reshape_to_one_axis_more_is_joined_with_the_next():
+    def written(x):
+        return tf.reshape(tf.expand_dims(x, 1), (-1, 6)) * 2.0
 
-
-def test_masked_attention():
-    mask = np.tril(np.ones((1, 1, 1, 4, 4), bool))
-
-    def masked(function, mask):
-        return lambda x: function(tf.where(mask, x, -1e30))
-
-    shape = (None, 4, 2, 3)
-    check(
-        lambda *inputs: attention(*inputs, masked(softmax, mask), True),
-        lambda *inputs: attention(*inputs, masked(tf.nn.softmax, tf.squeeze(mask, 0)), False),
-        *(shape, shape, shape),
-        rtol=1e-5,
-    )
+    check(written, lambda x: tf.reshape(x, (-1, 6)) * 2.0, (None, 2, 3))
 
 
 def test_a_variance_from_squares():
@@ -357,11 +343,6 @@ def test_batch_normalization_with_the_mean_first():
         (None, 8, 8, 4),
         rtol=1e-5,
     )
-
-
-def test_transposed_tokens_stay():
-    kernel = weights(6, 5)
-    check_unchanged(lambda x: tf.nn.tanh(tf.transpose(x, [0, 2, 1])) * 2 @ kernel, (None, 6, 4))
 
 
 def test_a_lookup_without_its_nan_outside_the_table():
