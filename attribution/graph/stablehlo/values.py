@@ -21,6 +21,7 @@ from attribution.graph.view import Untranslatable
 
 __all__ = ["Untranslatable", "Value", "cast", "ordered", "run", "sizes_from", "sizes_like", "vector"]
 
+MOST_ITEMS = 64  # numbers in a vector that counts
 _MOST_FOLDED = 1 << 20  # elements of a constant that is computed here
 
 
@@ -74,6 +75,13 @@ class Value:
         if self.sizes[axis] is None:
             self.sizes[axis] = tf.shape(self.full())[axis]
         return self.sizes[axis]
+
+    def counts(self) -> list[Any] | None:
+        """Return the whole numbers of a scalar or a vector, as far as they are known; ``None`` for anything else."""
+        is_small = self.rank < 2 and None not in self.type.sizes and math.prod(self.type.sizes) <= MOST_ITEMS
+        if self.items is None and is_small and self.type.dtype.is_integer and self.constant() is not None:
+            self.items = [int(number) for number in np.ravel(self.full())]
+        return self.items
 
     def short(self) -> Any:
         """Return the values, not yet broadcast."""
@@ -146,7 +154,7 @@ def sizes_from(kind: Type, shape: Sequence[Value]) -> list[Any]:
     """Return the sizes of a result whose shape another value, if there is one, gives."""
     if not shape:
         return list(kind.sizes)
-    given = shape[0].items or tf.unstack(shape[0].full())
+    given = shape[0].counts() or tf.unstack(shape[0].full())
     return [known if known is not None else one for known, one in zip(kind.sizes, given, strict=True)]
 
 
