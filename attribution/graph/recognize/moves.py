@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,12 +116,16 @@ def _step_of_a_cell(graph: Graph, node: Any) -> bool:
         return False
     x, kernel = graph.inputs(product)
     given, weights, output = _letters_of(product)
-    if not graph.is_constant(kernel) or weights[:1] != given[-1:] or output != [*given[:-1], *weights[1:]]:
+    if kernel.op == "BroadcastTo":  # a copy for each step
+        kernel, weights = graph.up(kernel.input[0]), weights[-2:]
+    is_one = math.prod(graph.shape(kernel)[:-2]) == 1 and graph.is_constant(kernel)
+    if not is_one or weights[:1] != given[-1:] or output != [*given[:-1], *weights[1:]]:
         return False
     sizes = [*graph.shape(node)[:-1], graph.shape(x)[-1]]
     bounds = [graph.value(graph.up(tensor)) for tensor in sliced.input[1:]]
 
     def cell(x: Any, kernel: Any, recurrent: Any, bias: Any) -> Any:
+        kernel = with_sizes(kernel, kernel.shape[-2:])
         return tf.matmul(with_sizes(again(sliced, [x, *map(tf.constant, bounds)]), sizes), kernel) + recurrent + bias
 
     return graph.replace(node, cell, [x, kernel, recurrent, bias])

@@ -331,7 +331,11 @@ def test_a_step_of_a_recurrent_cell():
     def written(x, h):
         return (einsum("abc,cd->abd", x, kernel) + bias)[1] + h @ recurrent
 
-    check(written, lambda x, h: x[1] @ kernel + h @ recurrent + bias, (5, ROWS, 3), (ROWS, 2))
+    def copied(x, h):
+        return (einsum("abc,acd->abd", x, tf.broadcast_to(kernel, (5, 3, 4))) + bias)[1] + h @ recurrent
+
+    for each in (written, copied):
+        check(each, lambda x, h: x[1] @ kernel + h @ recurrent + bias, (5, ROWS, 3), (ROWS, 2))
     check_unchanged(lambda x, h: (x @ kernel + bias) + h @ recurrent, (ROWS, 3), (ROWS, 2))
 
 
