@@ -1,7 +1,7 @@
 """Recognize in a graph what its writer spelled out, and write it as Keras on TensorFlow does.
 
 The exporters of JAX and PyTorch write activations, softmax, means, attention and layers as arithmetic: GELU as a
-polynomial with cases, a mean as a sum and a quotient, attention with axes of size 1 and transposes. Rules of relevance,
+polynomial with cases, a mean as a sum and a quotient, attention with axes of size 1. Rules of relevance,
 of DeepLIFT and of class activation maps know operations. What is recognized by its structure is verified by its values:
 a function of one variable on a grid, everything else on random numbers. What does not match stays as it is.
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from attribution.graph.recognize import moves, norms
+from attribution.graph.recognize import patterns
 from attribution.graph.recognize.functions import find_functions
 from attribution.graph.recognize.rewriting import Graph
 
@@ -40,8 +40,8 @@ def recognize(
         The graph.
     """
     graph = Graph(graph_def, weights, outputs)
-    graph.apply(norms.MEANS)
+    graph.apply(patterns.MEANS)
     find_functions(graph)
-    for rules in (norms.NORMS, norms.SOFTMAXES, moves.SOFTMAXES, moves.LAYERS):
+    for rules in patterns.LAYERS:
         graph.apply(rules)
     return graph.result()

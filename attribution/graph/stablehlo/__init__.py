@@ -5,8 +5,7 @@ Keras on JAX, ``jax2tf``, orbax-export and the exporters of PyTorch put a whole 
 on TensorFlow writes for it, so that nothing downstream knows of the difference. A graph with a module that holds
 something without a translation stays as it is.
 
-``text`` reads modules, ``values`` are what their operations compute, ``counting`` are numbers known while translating,
-``operations`` and ``windows`` the translations.
+``text`` reads modules, ``values`` are what their operations compute, ``operations`` and ``windows`` the translations.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ import tensorflow as tf
 from attribution.errors import described
 from attribution.graph import _tf_internals
 from attribution.graph.recognize import recognize
-from attribution.graph.stablehlo import counting, operations, windows
+from attribution.graph.stablehlo import operations, windows
 from attribution.graph.stablehlo.text import Operation, Region, read
-from attribution.graph.stablehlo.values import Untranslatable, Value
+from attribution.graph.stablehlo.values import Untranslatable, Value, counted
 from attribution.graph.view import MODULE, insert_body, node_of, without_nodes
 
 __all__ = ["MODULE", "Untranslatable", "lower"]
@@ -142,9 +141,9 @@ class _Translator:
     def _translate(self, operation: Operation, operands: list[Value]) -> list[Value]:
         if operation.kind == "stablehlo.while":
             return self._unrolled(operation, operands)
-        counted = counting.counted(operation, operands)
-        if counted is not None:
-            return [Value(operation.types[0], items=counted)]
+        numbers = counted(operation, operands)
+        if numbers is not None:
+            return [Value(operation.types[0], items=numbers)]
         translation = _TRANSLATIONS.get(operation.name, operations.elementwise)
         found = translation(operation, operands)
         return found if isinstance(found, list) else [found]

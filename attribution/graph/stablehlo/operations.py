@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph.stablehlo import counting
 from attribution.graph.stablehlo.text import Operation, Type, array
-from attribution.graph.stablehlo.values import Untranslatable, Value, cast, ordered, run, sizes_from, sizes_like, vector
+from attribution.graph.stablehlo.values import (
+    Untranslatable,
+    Value,
+    cast,
+    clamped,
+    combined,
+    ordered,
+    run,
+    sizes_from,
+    sizes_like,
+    vector,
+)  # fmt: skip
 
 # Elementwise operations
 
@@ -196,7 +206,7 @@ def _concatenate(operation: Operation, operands: list[Value]) -> Value:
     sizes = sizes_like(kind, operands)
     if kind.sizes[axis] is None:
         lengths = [one.size(axis) for one in operands]
-        sizes[axis] = functools.reduce(functools.partial(counting.combined, "add"), lengths)
+        sizes[axis] = functools.reduce(functools.partial(combined, "add"), lengths)
     return Value(kind, run(tf.concat, [operand.full() for operand in operands], axis), sizes=sizes)
 
 
@@ -243,9 +253,9 @@ def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: T
     parts, fixed = [], list(kind.sizes)
     for axis, size in enumerate(taken):
         is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
-        last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
-        start = counting.clamped(0, places.get(axis, 0), last)
-        parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
+        last = 0 if is_whole else combined("subtract", table.size(axis), size)
+        start = clamped(0, places.get(axis, 0), last)
+        parts.append(slice(None) if is_whole else slice(start, combined("add", start, size)))
         if axis in left:
             fixed.insert(axis, 1)
     part = _cut(Type(tuple(fixed), kind.dtype), table, parts, taken)
@@ -420,7 +430,7 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     is_known = all(isinstance(taken[axis], int) for axis in chosen) and all(taken[a] == table.sizes[a] for a in whole)
     if last < indices.rank - 1 or not (is_known and {*collapsed} <= {*chosen}):
         raise Untranslatable("stablehlo.gather of other things than rows and windows")
-    bounds = [counting.combined("subtract", table.size(axis), taken[axis]) for axis in chosen]
+    bounds = [combined("subtract", table.size(axis), taken[axis]) for axis in chosen]
     along = operation.integers("start_indices_batching_dims")
     order = [*along, *(axis for axis in range(last) if axis not in along)]
     places = _places(indices, last, [axes.index(axis) for axis in chosen], bounds)

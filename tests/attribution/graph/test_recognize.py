@@ -309,13 +309,6 @@ def test_softmax_of_attention_and_of_classes_has_no_other_axes(shape, kept):
     np.testing.assert_allclose(values(found, [array]), wanted, rtol=1e-5, atol=1e-7)
 
 
-def test_a_reshape_to_one_axis_more_is_joined_with_the_next():
-    def written(x):
-        return tf.reshape(tf.expand_dims(x, 1), (-1, 6)) * 2.0
-
-    check(written, lambda x: tf.reshape(x, (-1, 6)) * 2.0, (None, 2, 3))
-
-
 def test_a_variance_from_squares():
     def written(x):
         mean = tf.reduce_mean(x, [1, 2], keepdims=True)
