@@ -184,10 +184,11 @@ def cast(x: Any, kind: Type) -> Any:
 
 def counted(operation: Operation, operands: list[Value]) -> list[Any] | None:
     """Return the result of an operation on numbers that count; ``None`` if it is none, or all of them are known."""
+    if operation.name not in (*_BINARY, "concatenate", "convert", "reshape", "broadcast_in_dim"):
+        return None
     kind = operation.types[0]
-    is_move = operation.name in ("concatenate", "convert", "reshape", "broadcast_in_dim")
     types = {one.dtype.is_integer for one in (kind, *(operand.type for operand in operands))}
-    if not (is_move or operation.name in _BINARY) or types != {True} or len(kind.sizes) > 1 or None in kind.sizes:
+    if types != {True} or len(kind.sizes) > 1 or None in kind.sizes:
         return None
     items = [one.counts() or ([one.full()] if one.rank == 0 else None) for one in operands]
     if None in items or all(isinstance(item, int) for one in items for item in one or ()):
