@@ -226,7 +226,7 @@ def _step_of_a_cell(graph: Graph, node: Any) -> bool:
     given, weights, output = _letters_of(product)
     if kernel.op == "BroadcastTo":  # a copy for each step
         kernel, weights = graph.up(kernel.input[0]), weights[-2:]
-    is_one = math.prod(graph.shape(kernel)[:-2]) == 1 and graph.is_constant(kernel)
+    is_one = all(size == 1 for size in graph.shape(kernel)[:-2]) and graph.is_constant(kernel)
     if not is_one or weights[:1] != given[-1:] or output != [*given[:-1], *weights[1:]]:
         return False
     sizes = [*graph.shape(node)[:-1], graph.shape(x)[-1]]

@@ -194,7 +194,7 @@ def counted(operation: Operation, operands: list[Value]) -> list[Any] | None:
     if None in items or all(isinstance(item, int) for one in items for item in one or ()):
         return None
     if operation.name in _BINARY:
-        return [combined(operation.name, a, b) for a, b in zip(*items, strict=True)]  # type: ignore[arg-type]
+        return [combined(operation.name, a, b) for a, b in zip(*items, strict=True)]
     joined, count = [item for one in items for item in one or ()], math.prod(kind.sizes)
     return joined * (count // len(joined)) if count <= MOST_ITEMS else None
 
