@@ -482,34 +482,11 @@ def _shared(value: tf.Tensor) -> np.ndarray:
 
 
 def _digest(graph_def: tf.compat.v1.GraphDef) -> bytes:
-    """Return a digest of a graph in which the names of its functions do not count, nor those of unused arguments.
-
-    TensorFlow's names have numbers that differ each time a file is written or loaded.
-    """
+    """Return a digest of a graph and of its functions, whose names differ from file to file."""
     copied = tf.compat.v1.GraphDef()
     copied.CopyFrom(graph_def)
-    functions = {function.signature.name: function for function in copied.library.function}
-    digests: dict[str, str] = {}
-
-    def simplify(nodes: Iterable[Any]) -> None:
-        for node in nodes:
-            node.ClearField("experimental_debug_info")
-            for called in functions_of(node):
-                if called.name in functions and called.name not in digests:
-                    simplify_function(called.name, functions[called.name])
-                called.name = digests.get(called.name, called.name)
-
-    def simplify_function(name: str, function: Any) -> None:
-        digests[name] = ""  # for a function that calls itself
-        simplify(function.node_def)
-        used = {node_of(tensor) for node in function.node_def for tensor in node.input}
-        used.update(map(node_of, function.ret.values()))
-        for place, argument in enumerate(function.signature.input_arg):
-            if argument.name not in used:
-                argument.name = str(place)
-        function.signature.name = ""
-        digests[name] = hashlib.sha256(function.SerializeToString(deterministic=True)).hexdigest()
-
-    simplify(copied.node)
-    copied.ClearField("library")
+    for node in copied.node:
+        node.ClearField("experimental_debug_info")
+    if not any(map(functions_of, copied.node)):
+        copied.ClearField("library")
     return hashlib.sha256(copied.SerializeToString(deterministic=True)).digest()
