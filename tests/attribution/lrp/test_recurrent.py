@@ -10,7 +10,6 @@ import tensorflow as tf
 import attribution
 from attribution.errors import BadInput
 from attribution.graph import unroll_rnn
-from attribution.graph._loops import LOOPS
 
 STEPS, FEATURES, UNITS = 6, 3, 4
 
@@ -39,8 +38,8 @@ def test_an_unrolled_graph_has_the_same_scores_and_no_loop(layer, tmp_path):
     _, model = export(layer(), tmp_path)
     source, target = model.input_node(), model.logits.split(":")[0]
     unrolled = unroll_rnn.unroll_loops(model.graph, source, target)
-    assert any(node.op in LOOPS for node in model.graph.nodes.values())
-    assert not any(node.op in LOOPS or "TensorList" in node.op for node in unrolled.nodes.values())
+    assert any(node.op in unroll_rnn.LOOPS for node in model.graph.nodes.values())
+    assert not any(node.op in unroll_rnn.LOOPS or "TensorList" in node.op for node in unrolled.nodes.values())
     x = np.random.default_rng(5).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
 
     @tf.function
