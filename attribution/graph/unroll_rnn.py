@@ -1,32 +1,36 @@
 """Unroll the loops of recurrent layers, so that rules of single operations apply to them.
 
 A recurrent layer is a ``While`` over time that reads from one tensor list and writes to another. Where the number of
-steps is in the file, as a constant or as the declared size of an axis, the graph returned has its body once for each
-step and no lists. Any other loop stays.
+steps is in the file, as a constant or as the declared size of an axis, the graph
+returned has its body once for each step and no lists. Any other loop stays.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph import _tf_internals
-from attribution.graph.view import GraphView, node_of, pure_subgraph
+from attribution.graph._loops import LOOPS, OPEN, Body, UnknownError, constant, value_of, with_declared_sizes
+from attribution.graph.view import CALLS, GraphView, node_of, pure_subgraph, set_placeholder
 
-LOOPS = ("While", "StatelessWhile")
-OPEN = (
-    "whose number of steps is not in the file; export the model for a fixed number of steps, or its recurrent layers "
-    "with unroll=True"
-)
 _MOST_STEPS = 2000  # a longer loop is not a recurrent layer over one input
+_JOINED = "whose steps are not alike"
+_LONG = f"of more than {_MOST_STEPS} steps"
 _LISTS = "whose lists of tensors are not read and written one item a step"
 
 
-def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
+_STEPS: dict[Any, Any] = {}  # functions of steps by what they compute; a graph finds them by name as long as they live
+# Operations that may use a tensor which enters a step: rules do not join them with what is before the step.
+_ENTRIES = ("MatMul", "Mul", "Select", "SelectV2")
+# Operations that may give a state to the next step: no rule depends on which of them a factor or a sum comes from.
+_STATES = ("Add", "AddV2", "BiasAdd", "Mul", "Relu", "Select", "SelectV2", "Tanh")
+
+
+def unroll_loops(graph: GraphView, source: str, target: str, calls: bool = False) -> GraphView:
     """Return a graph with the same scores without loops between two nodes, as far as their length is known.
 
     Parameters
@@ -35,6 +39,8 @@ def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
         A frozen graph.
     source, target
         Node names of the explained input and of the scores.
+    calls
+        Whether each step may be a call of one function (``Body``), which is then traced once for all steps.
 
     Returns
     -------
@@ -47,8 +53,10 @@ def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
         if loop is None:
             return graph
         known.add(loop)
-        with contextlib.suppress(UnknownError):
-            graph = _Unrolling(graph, loop).run()
+        for as_calls in (True, False) if calls else (False,):
+            with contextlib.suppress(UnknownError):
+                graph = _Unrolling(graph, loop, as_calls).run()
+                break
 
 
 def why_kept(graph: GraphView, path: Sequence[str]) -> str:
@@ -73,15 +81,17 @@ def why_kept(graph: GraphView, path: Sequence[str]) -> str:
 class _Unrolling:
     """The new graph: nodes copied so far, and the replacement of each tensor and each list of the old graph."""
 
-    def __init__(self, graph: GraphView, loop: str) -> None:
+    def __init__(self, graph: GraphView, loop: str, calls: bool = False) -> None:
+        self.calls = calls
         self.graph = graph = with_declared_sizes(graph)
         self.loop = loop
         self.nodes = tf.compat.v1.GraphDef()
         self.nodes.versions.CopyFrom(graph.graph_def.versions)
         self.nodes.library.CopyFrom(graph.graph_def.library)
         self.made: dict[str, Any] = {}  # node name -> node
-        # tensor name -> names of its items, or the name of the tensor that it was made from
-        self.lists: dict[str, Any] = {}
+        self.lists: dict[
+            str, Any
+        ] = {}  # tensor name -> names of its items, or the name of the tensor that it was made from
         self.unpacked: dict[str, list[str]] = {}  # tensor -> its parts along the first axis
 
     def run(self) -> GraphView:
@@ -108,13 +118,14 @@ class _Unrolling:
         condition = Body(functions[loop.attr["cond"].func.name])
         state = list(loop.input)
         counters = self._counters(body, state)
+        steps = _Step(self, body, loop, counters) if self.calls else None
         for step in range(_MOST_STEPS + 1):
             if not condition.evaluate(counters, [0])[0]:
                 return state
             following = body.evaluate(counters, sorted(counters))
-            state = self._step(body, f"{loop.name}/step_{step}", state, counters)
+            state = self._step(body, f"{loop.name}/step_{step}", state, counters, steps)
             counters = dict(zip(sorted(counters), following, strict=True))
-        raise UnknownError(f"of more than {_MOST_STEPS} steps")
+        raise UnknownError(_LONG)
 
     def _counters(self, body: Body, state: Sequence[str]) -> dict[int, np.ndarray]:
         """Return the whole numbers among a loop's values that follow from themselves alone, by their place."""
@@ -130,21 +141,35 @@ class _Unrolling:
                 return kept
             known = kept
 
-    def _step(self, body: Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray]) -> list[str]:
-        """Copy a loop's body once; return the names of what it gives."""
+    def _step(
+        self, body: Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray], step: _Step | None
+    ) -> list[str]:
+        """Copy a loop's body once, or call the function of a step; return the names of what it gives."""
         given: dict[str, str] = dict(zip(body.arguments, state, strict=True))
         for place, value in counters.items():
             given[body.arguments[place]] = f"{prefix}/counter_{place}"
-            self._put(_constant(given[body.arguments[place]], value))
+            self._put(constant(given[body.arguments[place]], value))
+        called: dict[str, str] = {}
 
         def outside(tensor: str) -> str:
             name, _, number = tensor.partition(":")
             tensor = name if number in ("", "0") else tensor
-            return given.get(name) or f"{prefix}/{tensor}"
+            return called.get(tensor) or given.get(name) or f"{prefix}/{tensor}"
 
-        for name, node in body.graph.nodes.items():
-            if name not in given:
+        def copy(names: Iterable[str]) -> None:
+            for name in names:
+                node = body.graph.nodes[name]
                 self._copy(node, f"{prefix}/{name}", [outside(tensor) for tensor in node.input])
+
+        if step is None:
+            copy(name for name in body.graph.nodes if name not in given)
+        else:
+            copy(step.before)
+            self._put(step.call(f"{prefix}/call", [outside(tensor) for tensor in step.inputs]))
+            called.update(
+                (name, f"{prefix}/call:{n}" if n else f"{prefix}/call") for n, name in enumerate(step.outputs)
+            )
+            copy(step.after)
         return [outside(tensor) for tensor in body.results]
 
     def _copy(self, node: Any, name: str, inputs: list[str]) -> None:
@@ -255,138 +280,115 @@ class _Unrolling:
         return None if node is None else value_of(self.nodes, tensor)
 
 
-class Body:
-    """A function of a loop: its arguments and results, and what the whole numbers among them come to."""
+class _Step:
+    """What a loop's body computes, without lists and counters, as one function.
 
-    def __init__(self, function: Any) -> None:
-        graph_def, flat = _tf_internals.function_body(function)
-        self.arguments = [argument.name for argument in function.signature.input_arg]
-        self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
-        self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]
-        self.graph = with_declared_sizes(GraphView(pure_subgraph(graph_def, self.results, keep=self.arguments)))
-        self._functions: dict[Any, Callable[[Iterable[np.ndarray]], list[np.ndarray]]] = {}
-
-    def needs(self, place: int) -> set[int]:
-        """Return the places of the arguments that a result depends on."""
-        above = self.graph.above([node_of(self.results[place])])
-        return {number for number, name in enumerate(self.arguments) if name in above}
-
-    def evaluate(self, arguments: Mapping[int, np.ndarray], places: Sequence[int]) -> list[np.ndarray]:
-        """Return results from the arguments at some places."""
-        key = tuple(arguments), tuple(places)
-        if key not in self._functions:  # one session for all steps
-            if not all(self.needs(place) <= set(arguments) for place in places):
-                raise UnknownError(OPEN)
-            wanted = [self.results[place] for place in places]
-            given = [self.arguments[place] for place in arguments]
-            self._functions[key] = _function(pure_subgraph(self.graph.graph_def, wanted), given, wanted)
-        return self._functions[key](arguments.values())
-
-
-class UnknownError(Exception):
-    """A loop is not of the kind that can be unrolled; the text says why."""
-
-
-def value_of(graph_def: tf.compat.v1.GraphDef, tensor: str) -> np.ndarray | None:
-    """Return the value of a tensor that depends on no input and no weight, or ``None``."""
-    alone = pure_subgraph(graph_def, [tensor])
-    if any(one.op in ("Placeholder", *LOOPS) for one in alone.node):
-        return None
-    return _function(alone, [], [tensor])([])[0]
-
-
-def with_declared_sizes(graph: GraphView) -> GraphView:
-    """Return a graph in which nodes that read axes of declared size from a shape are constants.
-
-    A Reshape to such sizes and one open axis, as Keras computes a dense layer over time, has them as its shape. That
-    gives further nodes sizes, so that all are read again until nothing changes.
+    Attributes
+    ----------
+    before, after : list[str]
+        Nodes of the body that are copied before the call, which read from lists, and after it, which write to them.
+    inputs, outputs : list[str]
+        Tensors of the body that the function takes and gives.
     """
-    while True:
-        sizes = _Sizes(graph)
-        graph_def = tf.compat.v1.GraphDef()
-        graph_def.CopyFrom(graph.graph_def)
-        changed = False
-        for node in list(graph_def.node):
-            found = sizes.of(node.name) if node.op in _SIZES else None
-            if found is not None and None not in found.flat:
-                node.CopyFrom(_constant(node.name, found.astype(graph.dtype(node.name).as_numpy_dtype)))
-                changed = True
-            elif node.op == "Reshape" and graph.constant(node.input[1]) is None:
-                shape = sizes.of(node.input[1])
-                if shape is not None and list(shape.flat).count(None) == 1:
-                    one_open = np.array([-1 if size is None else size for size in shape], np.int32)
-                    graph_def.node.append(_constant(f"{node.name}/declared_shape", one_open))
-                    node.input[1], node.attr["Tshape"].type = f"{node.name}/declared_shape", tf.int32.as_datatype_enum
-                    changed = True
-        if not changed:
-            return graph
-        graph = GraphView(graph_def, graph.weights)
 
+    def __init__(self, unrolling: _Unrolling, body: Body, loop: Any, counters: Mapping[int, np.ndarray]) -> None:
+        self._unrolling, self._body, self._loop, self._counters = unrolling, body, loop, counters
+        graph, inside = body.graph, {*body.arguments}
+        items = [node for node in graph.nodes.values() if node.op in ("TensorListGetItem", "TensorListSetItem")]
+        self._reads = {node.name: node for node in items if node.op == "TensorListGetItem"}
+        lists = {name for name in graph.nodes if graph.dtype(name) == tf.variant} - self._reads.keys()
+        around = graph.above(node_of(node.input[1]) for node in items) | self._reads.keys()
+        self.before = list(filter((around - inside).__contains__, graph.nodes))
+        self.after = list(filter((lists - inside).__contains__, graph.nodes))
+        given = [tensor for place, tensor in enumerate(body.results) if place not in counters]
+        given += [node.input[2] for node in items if node.name not in self._reads]
+        computed = [tensor.removesuffix(":0") for tensor in given if node_of(tensor) not in inside | lists]
+        self.outputs = list(dict.fromkeys(computed))
+        self.inputs = self._entries(inside | around)
+        self._call = self._define({name: self._spec(name) for name in self.inputs})
 
-# Operations that read sizes from a shape and put them together.
-_SIZES = ("Shape", "StridedSlice", "GatherV2", "ConcatV2", "Pack", "Prod")
+    def _spec(self, name: str) -> tf.TensorSpec:
+        """Return the type and shape of an input; ``UnknownError`` where steps have to be seen as one."""
+        body, graph = self._body, self._unrolling.graph
+        dtype, place = body.graph.dtype(name), body.arguments.index(name) if name in body.arguments else None
+        if place is None:
+            return tf.TensorSpec(self._shape_of_item(name), dtype)
+        tensor = self._loop.input[place]
+        if body.results[place].removesuffix(":0") != name and place not in self._counters:
+            tensor = f"{self._loop.name}:{place}"  # the first state may have fewer rows
+            following = body.graph.nodes[node_of(body.graph.skip_identities(body.results[place]))]
+            if following.op not in _STATES or not self._may_enter(name):
+                raise UnknownError(_JOINED)
+        if dtype == tf.variant:
+            raise UnknownError(_JOINED)
+        return tf.TensorSpec(graph.shape(tensor), dtype)
 
+    def _shape_of_item(self, name: str) -> tf.TensorShape:
+        """Return the shape of what is read from a list that was made from a tensor."""
+        handle = node_of(self._reads[name].input[0]) if name in self._reads else ""
+        outside = dict(zip(self._body.arguments, self._loop.input, strict=True)).get(handle, "")
+        tensor = self._unrolling.lists.get(outside)
+        if not isinstance(tensor, str) or (self._body.graph.is_float(name) and not self._may_enter(name)):
+            raise UnknownError(_JOINED)
+        return self._unrolling.graph.shape(tensor)[1:]
 
-class _Sizes:
-    """The sizes that a graph computes with, ``None`` for those that the file leaves open."""
+    def _define(self, specs: Mapping[str, tf.TensorSpec]) -> tf.compat.v1.NodeDef:
+        """Return the node of a call of the function, which is added to the new graph's."""
+        self._check_nodes()
+        alone = tf.compat.v1.GraphDef()
+        alone.CopyFrom(self._body.graph.graph_def)
+        for node in alone.node:
+            if node.name in specs:
+                set_placeholder(node, specs[node.name].dtype, specs[node.name].shape)
+        view = GraphView(pure_subgraph(alone, self.outputs, keep=self.inputs))
+        elements = [name if ":" in name else f"{name}:0" for name in self.outputs]
 
-    def __init__(self, graph: GraphView) -> None:
-        self.graph = graph
+        def step(*tensors: tf.Tensor) -> list[tf.Tensor]:
+            return [*map(tf.identity, view.import_on(dict(zip(specs, tensors, strict=True)), elements)[0])]
 
-    def of(self, tensor: str) -> np.ndarray | None:
-        """Return a tensor's sizes as an array of objects; ``None`` for what is not computed from shapes."""
-        node = self.graph.nodes[node_of(self.graph.skip_identities(tensor))]
-        if node.op == "Const":
-            value = tf.make_ndarray(node.attr["value"].tensor)
-            return value.astype(object) if np.issubdtype(value.dtype, np.integer) and value.ndim < 2 else None
-        if node.op == "Shape":
-            shape = self.graph.shape(node.input[0])
-            return None if shape.rank is None else np.array(shape.as_list(), object)
-        if node.op not in _SIZES:
-            return None
-        if node.op in ("ConcatV2", "Pack"):
-            parts = [self.of(each) for each in (node.input[:-1] if node.op == "ConcatV2" else node.input)]
-            known = [part for part in parts if part is not None and part.ndim == (node.op == "ConcatV2")]
-            return np.concatenate([np.atleast_1d(part) for part in known]) if len(known) == len(parts) else None
-        sizes, others = self.of(node.input[0]), [self.graph.constant(each) for each in node.input[1:]]
-        if sizes is None or sizes.ndim != 1:
-            return None
-        if node.op == "StridedSlice":
-            part = _sliced(node, *others)
-            return None if part is None else np.array(sizes[part], object)
-        if others[0] is None:
-            return None
-        if node.op == "GatherV2":
-            return np.array(sizes[others[0]], object)
-        return np.array(None if None in sizes else np.prod(sizes), object)  # Prod, over its only axis
+        key = view.graph_def.SerializeToString(deterministic=True), *specs, *elements
+        if key not in _STEPS:
+            options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
+            with tf.init_scope():
+                _STEPS.setdefault(key, tf.function(step, [*specs.values()], **options).get_concrete_function())
+        traced = _STEPS[key]
+        self._unrolling.nodes.library.function.add().CopyFrom(traced.function_def)
+        call = tf.compat.v1.NodeDef(op=CALLS[0])
+        call.attr["f"].func.name = traced.function_def.signature.name
+        call.attr["Tin"].list.type.extend(one.dtype.as_datatype_enum for one in specs.values())
+        call.attr["Tout"].list.type.extend(one.dtype.as_datatype_enum for one in traced.outputs)
+        call.attr["_output_shapes"].list.shape.extend(one.shape.as_proto() for one in traced.outputs)
+        return call
 
+    def _check_nodes(self) -> None:
+        """Raise ``UnknownError`` if relevance needs a change inside: of custom gradients, or to single precision."""
+        for name, node in self._body.graph.nodes.items():
+            if "_gradient_op_type" in node.attr or self._body.graph.dtype(name) in (tf.float16, tf.bfloat16):
+                raise UnknownError(_JOINED)
 
-def _sliced(node: Any, begin: np.ndarray | None, end: np.ndarray | None, step: np.ndarray | None) -> slice | int | None:
-    """Return the place or the slice that a StridedSlice reads of a vector, or ``None`` where it is not constant."""
-    masks = node.attr["new_axis_mask"].i | node.attr["ellipsis_mask"].i
-    if begin is None or end is None or step is None or len(begin) != 1 or masks:
-        return None
-    if node.attr["shrink_axis_mask"].i:
-        return int(begin[0])
-    first = None if node.attr["begin_mask"].i else int(begin[0])
-    return slice(first, None if node.attr["end_mask"].i else int(end[0]), int(step[0]))
+    def call(self, name: str, inputs: Iterable[str]) -> tf.compat.v1.NodeDef:
+        """Return the node of a call."""
+        node = tf.compat.v1.NodeDef()
+        node.CopyFrom(self._call)
+        node.name = name
+        node.input.extend(inputs)
+        return node
 
+    def _entries(self, outer: set[str]) -> list[str]:
+        """Return the nodes among some outer ones that the outputs depend on."""
+        nodes = self._body.graph.nodes
+        found, seen, stack = [], set(), [node_of(tensor) for tensor in self.outputs]
+        while stack:
+            name = stack.pop()
+            if name not in seen:
+                seen.add(name)
+                enters = name in outer and nodes[name].op != "Const"
+                found += [name] if enters else []
+                stack += [] if enters else map(node_of, nodes[name].input)
+        return sorted(found)
 
-def _constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
-    node = tf.compat.v1.NodeDef(name=name, op="Const")
-    node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-    return node
-
-
-def _function(
-    graph_def: tf.compat.v1.GraphDef, given: Sequence[str], tensors: Sequence[str]
-) -> Callable[[Iterable[np.ndarray]], list[np.ndarray]]:
-    """Return the function from the values of some nodes to those of tensors of a small graph."""
-    present = {node.name for node in graph_def.node}
-    with tf.Graph().as_default() as graph:
-        tf.import_graph_def(graph_def, name="")
-    session = tf.compat.v1.Session(graph=graph)
-    names = [tensor if ":" in tensor else f"{tensor}:0" for tensor in tensors]
-    run = session.make_callable(names, feed_list=[f"{name}:0" for name in given if name in present])
-    return lambda values: run(*(value for name, value in zip(given, values, strict=True) if name in present))
+    def _may_enter(self, name: str) -> bool:
+        """Return whether no rule depends, at any use of a tensor in the step, on how it was computed."""
+        graph = self._body.graph
+        uses = {user: graph.nodes[user].op for user in graph.uses(name) if user not in {*self.before, *self.after}}
+        return all(self._may_enter(user) if kind == "Identity" else kind in _ENTRIES for user, kind in uses.items())

@@ -17,6 +17,7 @@ and of log 2 or 1/2, a bias.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,8 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph import _tf_internals
-from attribution.graph.view import GraphView, node_of, set_placeholder
+from attribution.graph._loops import Body, called
+from attribution.graph.view import CALLS, GraphView, node_of, set_placeholder
 from attribution.lrp import composite as ops
 from attribution.lrp._relevances import Relevances
 from attribution.lrp._rules import Products, Sums, fit, share_with_constant
@@ -43,9 +45,11 @@ class Walk(Relevances):
     inputs
         Names of all its input nodes.
     source, target
-        Node names of the explained input and of the scores.
+        Node names of the explained input and of the scores; several of a step of a recurrent layer.
     composite
         Rule of each kind of layer.
+    before_layers
+        Sources without a layer between the explained input and them; by default all.
     """
 
     def __init__(
@@ -53,18 +57,21 @@ class Walk(Relevances):
         graph: Any,
         operations: Mapping[str, tf.Operation],
         inputs: Iterable[str],
-        source: str,
-        target: str,
+        source: str | Sequence[str],
+        target: str | Sequence[str],
         composite: Composite,
+        before_layers: Iterable[str] | None = None,
     ) -> None:
+        sources = [source] if isinstance(source, str) else list(source)
         # A gate of the largest values is a constant, as all choices are: it takes no relevance.
-        inputs = {*inputs, source}
+        inputs = {*inputs, *sources}
         gates = graph.below(inputs) - graph.below(inputs, choices=False)
         path = [name for name in graph.between(source, target) if name not in gates]
         variable = {operations[name].name for name in graph.below(inputs) - gates}
-        super().__init__(graph, operations, operations[source], path, variable, composite)
-        self._source = operations[source].name
-        self.near_input = self._operations_before_layers()
+        super().__init__(graph, operations, operations[sources[0]], path, variable, composite)
+        self._sources = {operations[name].name for name in sources}
+        self._steps: dict[Any, Any] = {}
+        self.near_input = self._operations_before_layers(sources if before_layers is None else before_layers)
         self._activations = Activations(self)
         self._rules = self._rules_by_operation()
 
@@ -91,7 +98,7 @@ class Walk(Relevances):
             self._relevance[self._operations[node].outputs[int(number or 0)].ref()] = relevance
         for name in reversed(self._path):
             operation = self._operations[name]
-            if operation.name != self._source:
+            if operation.name not in self._sources:
                 self._share(operation)
         first_outputs = {
             name: self._operations[name].outputs[0] for name in self._path if self._operations[name].outputs
@@ -99,11 +106,11 @@ class Walk(Relevances):
         relevance = {name: self._relevance.get(output.ref()) for name, output in first_outputs.items()}
         return {name: one for name, one in relevance.items() if one is not None}
 
-    def _operations_before_layers(self) -> set[str]:
-        found = {self._source}
+    def _operations_before_layers(self, sources: Iterable[str]) -> set[str]:
+        found = {self._operations[name].name for name in sources}
         for operation in map(self._operations.__getitem__, self._path):
             above = {tensor.op.name for tensor in operation.inputs} & self._on_path
-            if operation.name != self._source and above <= found and operation.type not in ops.LAYERS:
+            if operation.name not in self._sources and above <= found and operation.type not in ops.LAYERS + CALLS:
                 found.add(operation.name)
         return found
 
@@ -135,7 +142,8 @@ class Walk(Relevances):
             # Intermediate results of a rule are computed when relevance arrives, not as soon as possible: held from
             # the forward pass on they would double the memory.
             with tf.control_dependencies(arrived):
-                self._apply_rule(operation, given)
+                share = self._share_step if operation.type in CALLS else self._apply_rule
+                share(operation, given)
 
     def _apply_rule(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
         is_first = given[0] is not None and not any(one is not None for one in given[1:])
@@ -152,6 +160,45 @@ class Walk(Relevances):
             self._follow_gradient(operation, given)
         else:
             self.refuse(operation)
+
+    def _share_step(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
+        """Distribute the relevance of a step of an unrolled loop by a walk that is traced once for all like it."""
+        body = called(self.graph, self.graph.nodes[self.name(operation)])
+        inputs = dict(zip(body.arguments, operation.inputs, strict=True))
+        moving = tuple(name for name, tensor in inputs.items() if tensor.op.name in self._on_path)
+        variable = tuple(name for name, tensor in inputs.items() if not self.is_constant(tensor))
+        near = tuple(name for name in moving if inputs[name].op.name in self.near_input)
+        arrived = [(name, one) for name, one in zip(body.results, given, strict=True) if one is not None]
+        targets = tuple(name for name, _ in arrived)
+        key = operation.get_attr("f").name, moving, variable, near, targets
+        if key not in self._steps:
+            options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
+            walk = functools.partial(self._walk_step, body, moving, variable, near, targets)
+            self._steps[key] = tf.function(walk, reduce_retracing=True, **options)
+        shares = self._steps[key](list(inputs.values()), [one for _, one in arrived])
+        for name, share in zip(moving, shares, strict=True):
+            if share is not None:
+                self.add(inputs[name], share)
+
+    def _walk_step(
+        self,
+        body: Body,
+        moving: tuple[str, ...],
+        variable: tuple[str, ...],
+        near: tuple[str, ...],
+        targets: tuple[str, ...],
+        tensors: Sequence[tf.Tensor],
+        relevance: Sequence[tf.Tensor],
+    ) -> list[tf.Tensor | None]:
+        """Return the relevance of some arguments of a step from that of some results."""
+        given = dict(zip(body.arguments, tensors, strict=True))
+        names = [name for name in body.graph.nodes if name not in given]
+        found, _ = body.graph.import_on(given, names)
+        operations = dict(zip(names, found, strict=True)) | {name: one.op for name, one in given.items()}
+        ends = [*map(node_of, targets)]
+        walk = Walk(body.graph, operations, variable, moving, ends, self.composite, near)
+        relevances = walk.run(dict(zip(targets, relevance, strict=True)))
+        return [relevances.get(name) for name in moving]
 
     def _pass_on(self, operation: tf.Operation, given: tf.Tensor) -> None:
         if not operation.inputs[0].dtype.is_floating:  # a cast of integers

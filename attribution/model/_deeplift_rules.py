@@ -16,6 +16,8 @@ from typing import Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
+from attribution.graph._loops import Body, called
+from attribution.graph.view import CALLS, node_of
 from attribution.lrp.composite import WITHOUT_RULES
 from attribution.model import _registered_gradients  # noqa: F401  registers them
 
@@ -55,6 +57,7 @@ _GRADIENTS = {
     "Softmax": "AttributionSoftmax",
     "LogSoftmax": "AttributionLogSoftmax",
     "Pow": "AttributionPower",
+    **dict.fromkeys(CALLS, "AttributionStep"),
     "StopGradient": "AttributionPassOn",
 }
 # Gradients of a product with a reciprocal, which is its first or second factor.
@@ -78,6 +81,25 @@ def deeplift_rules(graph: Any, source: Any, target: Any) -> dict[str, str]:
     if refused:
         raise BadInput(f"deeplift has no rule for {listed(refused, 5)}{WITHOUT_RULES}")
     return {name: _rule(graph, name, on_path) for name in path if not _is_linear(graph.nodes[name], on_path)}
+
+
+def step_rules(graph: Any, source: str, target: str) -> dict[str, tuple[Body, list[str], dict[str, str]]]:
+    """Return the steps of unrolled loops between two nodes, by the functions' names.
+
+    Each has the arguments that depend on the source in some step, and its own ``deeplift_rules``.
+    """
+    path = graph.between(source, target)
+    calls = [graph.nodes[name] for name in path if graph.nodes[name].op in CALLS]
+    places: dict[str, set[int]] = {}
+    for node in calls:
+        moving = {place for place, tensor in enumerate(node.input) if node_of(tensor) in path}
+        places.setdefault(node.attr["f"].func.name, set()).update(moving)
+    found = {}
+    for function, node in {node.attr["f"].func.name: node for node in calls}.items():
+        body = called(graph, node)
+        sources = [body.arguments[place] for place in sorted(places[function])]
+        found[function] = body, sources, deeplift_rules(body.graph, sources, map(node_of, body.results))
+    return found
 
 
 def _is_linear(node: Any, on_path: set[str]) -> bool:

@@ -12,7 +12,7 @@ marks the baseline.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,6 +27,7 @@ AT_INPUT, AT_BASELINE = "attribution_at_input", "attribution_at_baseline"
 # Operations that are a rectifier each; PReLU is a sum of two.
 RECTIFIERS = ("Relu", "Relu6", "LeakyRelu")
 PRELU = "PRelu"
+STEPS = "attribution_steps"  # collection of a graph with a mapping from name to ``Step``
 _NONLINEAR_CHOICES = ("Select", "SelectV2", "Maximum", "Minimum", "ClipByValue")
 _ALLOWED = {
     *ops.LAYERS, *ops.AVERAGES, *ops.SUMS, *ops.MOVES, *ops.SELECTS, *ops.SCALES, *ops.NORMALIZATIONS, "Neg",
@@ -263,6 +264,12 @@ def _extreme(operation: tf.Operation, gradient: tf.Tensor, farther: Callable[...
     return [None if of_x is None else tf.math.divide_no_nan(of_x + of_b, x - b) for x, b, of_x, of_b in moves]
 
 
+def _step(operation: tf.Operation, *upstream: Any) -> Any:
+    """Return the multipliers of a call of a step of an unrolled loop."""
+    (steps,) = operation.graph.get_collection(STEPS)
+    return steps[operation.get_attr("f").name](operation.inputs, _twin(operation).inputs, upstream)
+
+
 def forget_gradient_names() -> None:
     """Remove from the graph that is being built the names of gradients that this process alone knows.
 
@@ -271,6 +278,39 @@ def forget_gradient_names() -> None:
     for operation in tf.compat.v1.get_default_graph().get_operations():
         if "_gradient_op_type" in operation.node_def.attr:
             operation._clear_attr("_gradient_op_type")
+
+
+class Step:
+    """DeepLIFT through the function of a step, traced once for all steps.
+
+    Parameters
+    ----------
+    body : attribution.graph._loops.Body
+        The function.
+    moving
+        Its arguments that depend on the explained input.
+    rules
+        Registered gradients by node name.
+    """
+
+    def __init__(self, body: Any, moving: Collection[str], rules: Mapping[str, str]) -> None:
+        self._body, self._moving, self._rules = body, moving, rules
+        self._run = tf.function(self._multipliers, autograph=False, experimental_attributes={"_noinline": True})
+
+    def __call__(self, inputs: Any, at_baseline: Any, upstream: Any) -> list[Any]:
+        """Return the multiplier of each input, ``None`` of those that do not move."""
+        found = iter(self._run(list(inputs), list(at_baseline), list(upstream)))
+        return [next(found) if name in self._moving else None for name in self._body.arguments]
+
+    def _multipliers(self, inputs: list[Any], at_baseline: list[Any], upstream: list[Any]) -> Any:
+        body = self._body
+        body.graph.import_on(dict(zip(body.arguments, at_baseline, strict=True)), body.results, name=AT_BASELINE)
+        given = dict(zip(body.arguments, map(tf.identity, inputs), strict=True))
+        results, _ = body.graph.import_on(given, body.results, self._rules, AT_INPUT)
+        moving = [given[name] for name in body.arguments if name in self._moving]
+        found = tf.gradients(results, moving, grad_ys=upstream, unconnected_gradients="zero")
+        forget_gradient_names()  # TensorFlow would look for them when a function that calls this one is exported
+        return found
 
 
 for _name, _function in {
@@ -293,5 +333,6 @@ for _name, _function in {
     "AttributionSoftmax": _softmax,
     "AttributionLogSoftmax": _log_softmax,
     "AttributionPower": _power,
+    "AttributionStep": _step,
 }.items():
     tf.RegisterGradient(_name)(_function)

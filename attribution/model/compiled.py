@@ -243,18 +243,24 @@ class CompiledGraph:
     @_compiled
     def multipliers(self, explain_input: str, cross: bool = True) -> Any:
         """Return the function from targets, baselines and arrays to scores, DeepLIFT's multipliers and both logits."""
-        from attribution.model._deeplift_rules import MAXIMUM, deeplift_rules  # needed by DeepLIFT alone
-        from attribution.model._registered_gradients import AT_BASELINE, AT_INPUT
+        from attribution.model._deeplift_rules import MAXIMUM, deeplift_rules, step_rules  # needed by DeepLIFT alone
+        from attribution.model._registered_gradients import AT_BASELINE, AT_INPUT, STEPS, Step
 
         position = list(self._inputs).index(explain_input)
         logits = self.logits if ":" in self.logits else f"{self.logits}:0"
         source = self._input_nodes[position]
-        view = self._for_relevance(source, folded=True)
-        rules = deeplift_rules(view, source, node_of(logits))
-        rules = {name: rule for name, rule in rules.items() if cross or rule != MAXIMUM}
+        view = self._for_relevance(source, folded=True, calls=True)
+
+        def chosen(rules: dict[str, str]) -> dict[str, str]:
+            return {name: rule for name, rule in rules.items() if cross or rule != MAXIMUM}
+
+        rules = chosen(deeplift_rules(view, source, node_of(logits)))
+        steps = step_rules(view, source, node_of(logits))
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
             start, arrays = _precise(start), (*map(_precise, arrays),)
+            of_steps = {name: Step(body, moving, chosen(inner)) for name, (body, moving, inner) in steps.items()}
+            tf.compat.v1.add_to_collection(STEPS, of_steps)
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
             _, (before,), _ = self._import(view, at_baseline, [logits], name=AT_BASELINE)
             scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=AT_INPUT)
@@ -328,7 +334,9 @@ class CompiledGraph:
         from attribution.lrp._engine import Walk  # its rules are needed by LRP alone
 
         source = self._input_nodes[list(self._inputs).index(explain_input)]
-        view = self._for_relevance(source, skeleton.batch_norm == "fold", values=False)
+        # A rule of the first layers has to see through the steps of a recurrent layer.
+        calls = skeleton.first is None
+        view = self._for_relevance(source, skeleton.batch_norm == "fold", values=False, calls=calls)
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
         def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
@@ -371,22 +379,23 @@ class CompiledGraph:
         with tf.init_scope():
             return _in_single_precision(view)
 
-    def _for_relevance(self, source: str, folded: bool, values: bool = True) -> Any:
+    def _for_relevance(self, source: str, folded: bool, values: bool = True, calls: bool = False) -> Any:
         """Return the graph that relevance walks through: of single operations, in single or double precision.
 
-        With ``values`` it has no custom gradients. LRP keeps them: it recognizes the function around which one is.
+        With ``calls`` a step of an unrolled loop may be a call of a function. With ``values`` it has no custom
+        gradients. LRP keeps them: it recognizes the function around which one is.
         """
         from attribution.graph import unroll_rnn
 
         def make() -> GraphView:
             with tf.init_scope():
-                unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits))
+                unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits), calls)
                 plain = _in_single_precision(by_values(unrolled, node_of(self.logits)) if values else unrolled)
                 if plain is not self.graph:
                     return fold_batch_norm.fold_batch_norm(plain) if folded else plain
                 return self._folded_below_too if folded else self.graph
 
-        return self._once(("relevance", source, folded, values), make)
+        return self._once(("relevance", source, folded, values, calls), make)
 
     def _import(
         self,

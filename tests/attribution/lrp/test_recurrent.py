@@ -10,6 +10,8 @@ import tensorflow as tf
 import attribution
 from attribution.errors import BadInput
 from attribution.graph import unroll_rnn
+from attribution.graph._loops import LOOPS
+from attribution.graph.view import CALLS
 
 STEPS, FEATURES, UNITS = 6, 3, 4
 
@@ -38,8 +40,8 @@ def test_an_unrolled_graph_has_the_same_scores_and_no_loop(layer, tmp_path):
     _, model = export(layer(), tmp_path)
     source, target = model.input_node(), model.logits.split(":")[0]
     unrolled = unroll_rnn.unroll_loops(model.graph, source, target)
-    assert any(node.op in unroll_rnn.LOOPS for node in model.graph.nodes.values())
-    assert not any(node.op in unroll_rnn.LOOPS or "TensorList" in node.op for node in unrolled.nodes.values())
+    assert any(node.op in LOOPS for node in model.graph.nodes.values())
+    assert not any(node.op in LOOPS or "TensorList" in node.op for node in unrolled.nodes.values())
     x = np.random.default_rng(5).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
 
     @tf.function
@@ -47,6 +49,51 @@ def test_an_unrolled_graph_has_the_same_scores_and_no_loop(layer, tmp_path):
         return unrolled.import_on({source: x}, [f"{target}:0"])[0][0]
 
     np.testing.assert_allclose(scores(x).numpy(), model.scores(x), rtol=1e-5, atol=1e-6)
+
+
+class Accumulator(keras.layers.SimpleRNNCell):
+    """A state to which each step adds."""
+
+    def call(self, sequence, states, training=False):
+        hidden = states[0] + tf.tanh(sequence @ self.kernel)
+        return hidden, [hidden]
+
+
+@pytest.mark.parametrize(
+    ("layer", "calls"),
+    [
+        (lambda: keras.layers.Bidirectional(keras.layers.LSTM(2)), 2 * 3),
+        (lambda: keras.Sequential([keras.layers.Masking(), keras.layers.GRU(UNITS)]), 3),
+        (lambda: keras.layers.RNN(Accumulator(UNITS)), 0),  # its steps are one sum
+        (lambda: keras.layers.LSTM(2, dtype="mixed_float16"), 0),  # explained in single precision
+    ],
+    ids=["both ways", "mask", "sum", "half precision"],
+)
+def test_maps_do_not_depend_on_whether_steps_are_calls(layer, calls, tmp_path, monkeypatch):
+    _, model = export(layer(), tmp_path, steps=3)
+    source, target = model.input_node(), model.logits.split(":")[0]
+    unrolled = unroll_rnn.unroll_loops(model.graph, source, target, calls=True)
+    assert sum(node.op in CALLS for node in unrolled.nodes.values()) == calls
+    x = np.random.default_rng(5).normal(size=(2, 3, FEATURES)).astype(np.float32)
+    methods = ["lrp_alpha1beta0", *(["deeplift"] if calls != 3 else [])]  # DeepLIFT has no rule for masks
+    maps = [attribution.explain(method, model, x, 1) for method in methods]
+    monkeypatch.setattr(unroll_rnn, "_ENTRIES", ())  # no step can be a call
+    model = attribution.load_model(tmp_path)
+    for method, expected in zip(methods, maps, strict=True):
+        again = attribution.explain(method, model, x, 1)
+        np.testing.assert_allclose(again, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_steps_of_equal_names_that_compute_something_else_are_told_apart(tmp_path, monkeypatch):
+    x, found = np.random.default_rng(5).normal(size=(2, 3, FEATURES)).astype(np.float32), []
+    for entries in (unroll_rnn._ENTRIES, ()):  # as calls, and not
+        monkeypatch.setattr(unroll_rnn, "_ENTRIES", entries)
+        for activation in ("tanh", "relu"):
+            keras.utils.clear_session()  # layers are numbered from here
+            path = tmp_path / f"{activation}_{len(entries)}"
+            _, model = export(keras.layers.LSTM(2, activation=activation), path, steps=3)
+            found.append(attribution.explain("lrp_alpha1beta0", model, x, 1))
+    np.testing.assert_allclose(found[:2], found[2:], rtol=0, atol=1e-6)
 
 
 def test_a_graph_without_loops_is_unchanged(models):
