@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph.unroll_rnn import value_of
+from attribution.graph._loops import value_of
 from attribution.graph.view import GraphView, constant, node_of, without_nodes
 
 _TYPES = {dtype.as_datatype_enum: dtype.as_numpy_dtype for dtype in (tf.float32, tf.float64)}

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from attribution.errors import BadInput
-from attribution.graph.unroll_rnn import LOOPS, why_kept
+from attribution.graph._loops import LOOPS
+from attribution.graph.unroll_rnn import why_kept
 from attribution.graph.view import SHAPES
 from attribution.lrp import composite as ops
 from attribution.lrp.composite import Composite
