@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from attribution.batching import as_array
 from attribution.errors import BadInput, listed
-from attribution.savedmodel.inputs import as_array
 
 SIGNED, POSITIVE = "RdBu_r", "viridis"  # white, hence invisible, at zero; dark at zero
 REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -34,6 +34,7 @@ import numpy as np
 from absl import flags
 
 from attribution import cli, plotting
+from attribution.batching import checked_targets
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import BrokenContract, explain_many
@@ -50,9 +51,7 @@ from attribution.inputs import (
     table_of,
     words_of,
 )
-from attribution.methods.method import ARRAYS, Method, Residuals
-from attribution.methods.registry import METHODS, with_parameters
-from attribution.model.batching import checked_targets
+from attribution.methods.registry import ARRAYS, METHODS, Method, Residuals, with_parameters
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model

@@ -23,8 +23,7 @@ from attribution.graph.layers import has_channels_first
 from attribution.graph.view import GraphView, node_of
 from attribution.lrp.composite import Composite
 from attribution.methods import cam, deeplift, gradients, map_steps
-from attribution.methods.libraries import PresetFunction
-from attribution.methods.method import Method
+from attribution.methods.registry import Method, PresetFunction
 from attribution.model._registered_gradients import forget_gradient_names
 from attribution.savedmodel.file import without_patterns
 

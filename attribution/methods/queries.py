@@ -26,11 +26,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from attribution import batching
+from attribution.batching import NodeRules, Rules, as_array, converts
 from attribution.errors import BadInput
 from attribution.lrp.composite import Composite
-from attribution.model import batching
-from attribution.model.batching import NodeRules, Rules
-from attribution.savedmodel.inputs import as_array, converts
 
 Variant = Callable[[int, np.ndarray], np.ndarray]
 PairVariant = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
+from attribution.batching import NotFinite
 from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
 from attribution.graph.layers import Layers, has_channels_first
 from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
-from attribution.model.batching import NotFinite
 from attribution.savedmodel._gradient_support import by_values
 from attribution.savedmodel.freeze import FrozenGraph
 from attribution.savedmodel.scores import OUTPUT, PROBABILITIES

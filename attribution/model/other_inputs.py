@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.batching import flat
 from attribution.errors import BadInput, listed
 from attribution.graph.view import GraphView, node_of, pure_subgraph, set_placeholder, without_nodes
-from attribution.model.batching import flat
 from attribution.savedmodel.freeze import PARSING, FrozenGraph
 from attribution.savedmodel.scores import find_head
 

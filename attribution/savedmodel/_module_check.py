@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.batching import random_arrays
 from attribution.graph._tf_internals import unoptimized
 from attribution.graph.view import GraphView
-from attribution.savedmodel.inputs import random_arrays
 
 OTHER_SCORES = "the translation gives other scores"
 NO_GRADIENT = "the file has no gradient to compare with"  # nor another than the translation's

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import attribution
 from attribution import cli
+from attribution.batching import random_feed
 from attribution.inspect import __main__ as inspection
-from attribution.savedmodel.inputs import random_feed
 from attribution.trial import try_method
 
 
