@@ -44,9 +44,8 @@ class ExplainedFile:
     """
 
     def __init__(self, model: Any, explain_input: str) -> None:
-        if model._frozen.loaded is not None:
-            inexact = model._frozen.inexact
-            raise BadInput(f"'{model.path}' cannot be exported: the gradients of {inexact} are not in its graph")
+        if model._frozen.kept:
+            raise BadInput(f"'{model.path}' cannot be exported: {model._frozen.kept}")
         if any(weight.dtype == tf.resource for weight in model.graph.weights.values()):
             raise BadInput(f"'{model.path}' cannot be exported: it looks things up in tables, which its graph has not")
         if has_channels_first(model.graph, model.input_node(explain_input), node_of(model.logits)):

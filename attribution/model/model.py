@@ -351,11 +351,6 @@ class Model:
         return self._layers(explain_input).names()
 
     def _layers(self, explain_input: str | None) -> Layers:
-        if self._frozen.loaded is not None:
-            raise BadInput(
-                f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
-                "gradients of the model's own inputs"
-            )
         name = self._name(explain_input)
         return self._compiled.layers(self._frozen.input_nodes.get(name) or self._node_inside(name))
 

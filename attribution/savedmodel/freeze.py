@@ -2,13 +2,15 @@
 
 The interface of this project is the SavedModel directory, not a Keras object: whatever wrote it
 (``keras.Model.export``, ``tf.saved_model.save``, TensorFlow 1), explanations are computed from the file alone. A loaded
-function answers with scores and gradients of its inputs only. In one plain graph, layers have names, relevance can be
-passed on by any rule, and gradients can be replaced.
+function answers with scores and gradients of its inputs only: its layers are inside of nested calls, and its variables
+are resources that no rule of relevance can read. Freezing makes one plain graph of it, in which layers have names,
+relevance can be passed on by any rule, and gradients can be replaced.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -67,11 +69,6 @@ class FrozenGraph:
         Of an output with axes between batch and classes: where its scores are taken, a number for each axis.
     aliases
         Names of identities of a TensorFlow 1 file, whole and by their last component, to the node behind them.
-    loaded
-        The function as it was loaded, from one tensor per input to the output, where the graph's gradients are not
-        known to be the file's; else ``None``.
-    inexact
-        The operation for which they are not, as a message says it.
     other_outputs
         Names of the signature's other outputs.
     held
@@ -94,8 +91,6 @@ class FrozenGraph:
     num_classes: int = 0
     position: tuple[int, ...] = ()
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    loaded: Callable[..., Any] | None = None
-    inexact: str | None = None
     other_outputs: tuple[str, ...] = ()
     held: object = None
     numbered: bool = False
@@ -110,8 +105,6 @@ class FrozenGraph:
     @property
     def score_names(self) -> tuple[str, ...]:
         """Which scores the file is known to give, the default first."""
-        if self.loaded is not None and self.head.gives_probabilities:
-            return (scores.PROBABILITIES,)  # the logits are inside the loaded function
         if self.num_classes == 1 and self.head.activation is None and scores.LOGITS in self.head.names:
             return (scores.LOGITS,)
         return self.head.names
@@ -131,11 +124,6 @@ class FrozenGraph:
             return wanted
         if wanted == scores.LOGITS and names == (scores.OUTPUT,):
             return scores.OUTPUT
-        if wanted == scores.LOGITS:
-            raise BadInput(
-                f"the logits of this model cannot be explained: the gradients of {self.inexact} are known only from "
-                "input to output, and the output is probabilities; load it with score='probabilities'"
-            )
         raise BadInput(
             "the model's output is not known to be probabilities: it ends in no softmax, sigmoid or log-softmax; load "
             f"it with score='{names[0]}'"
@@ -222,19 +210,12 @@ def freeze(
     """
     file = SavedFile(directory)
     target = find_target(file, path or directory, signature, inputs, output, loaded, given)
-    names = list(target.nodes.values())
     if _has_modules(target.function):
         view, tensor, kept, compared = _translated(target)
     else:
         (view, tensor), kept, compared = _as_view(target, translated=False), "", None
-    inexact = _gradient_support.first_inexact(view, names, tensor)
-    if kept:
-        inexact = f"{inexact or MODULE}, which is not translated: {kept}"
+    view = scores.with_moved_logits(view, tensor)
     has_tables = any(weight.dtype == tf.resource for weight in view.weights.values())
-    if inexact:
-        view = GraphView(view.graph_def)  # the loaded function has the weights
-    else:
-        view = scores.with_moved_logits(view, tensor)
     return FrozenGraph(
         graph=view,
         inputs=target.inputs,
@@ -243,11 +224,9 @@ def freeze(
         output_shape=scores.shape_of_output(view.shape(tensor), target.declared.shape),
         head=scores.find_head(view, tensor),
         aliases=target.aliases,
-        loaded=target.call if inexact else None,
-        inexact=inexact,
         other_outputs=target.other_outputs,
         numbered=_is_numbered(target.function, view.graph_def),
-        held=target.loaded if inexact or has_tables else None,
+        held=target.loaded if has_tables else None,
         compared=compared,
         kept=kept,
     ).at_position(position)
@@ -299,7 +278,9 @@ def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
         return found != _module_check.OTHER_SCORES
 
     _check_not_random(target, pure, state, gives_file_scores)
-    return GraphView(pure, weights), tensor
+    view = GraphView(pure, weights)
+    _check_precision(target, view)
+    return view, tensor
 
 
 def _without_variables(
@@ -461,6 +442,15 @@ def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]
         if node.name in weights:
             set_placeholder(node, weights[node.name].dtype, weights[node.name].shape)
     return weights
+
+
+def _check_precision(target: Target, view: GraphView) -> None:
+    """Refuse a network that computes in half precision, in which gradients underflow and relevance is too coarse."""
+    behind = [view.nodes[name] for name in view.below(target.nodes.values())]
+    nodes = itertools.chain(behind, *(function.node_def for function in view.graph_def.library.function))
+    types = {one for node in nodes for value in node.attr.values() for one in (value.type, *value.list.type)}
+    if found := [dtype.name for dtype in (tf.float16, tf.bfloat16) if dtype.as_datatype_enum in types]:
+        raise BadInput(f"'{target.path}' computes in {found[0]}, in which gradients underflow; export it in float32")
 
 
 def _check_not_random(

@@ -65,9 +65,8 @@ class Accumulator(keras.layers.SimpleRNNCell):
         (lambda: keras.layers.Bidirectional(keras.layers.LSTM(2)), 2 * 3),
         (lambda: keras.Sequential([keras.layers.Masking(), keras.layers.GRU(UNITS)]), 3),
         (lambda: keras.layers.RNN(Accumulator(UNITS)), 0),  # its steps are one sum
-        (lambda: keras.layers.LSTM(2, dtype="mixed_float16"), 0),  # explained in single precision
     ],
-    ids=["both ways", "mask", "sum", "half precision"],
+    ids=["both ways", "mask", "sum"],
 )
 def test_maps_do_not_depend_on_whether_steps_are_calls(layer, calls, tmp_path, monkeypatch):
     _, model = export(layer(), tmp_path, steps=3)
