@@ -7,6 +7,7 @@ import copy
 import functools
 import os
 import pathlib
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -145,6 +146,12 @@ def _check_rows(model: Model, forward: Callable[..., Any]) -> None:
     """
     feed, together = _computed(model, forward)
     if together is None:
+        if parts := [name for name in model.inputs if re.sub(r"_\d+$", "", name) in model.inputs.keys() - {name}]:
+            raise BadInput(
+                f"the model cannot be computed where its inputs {listed(model.inputs)} have the same number of rows: "
+                f"'{parts[0]}' seems to be a part of a ragged or sparse tensor; export a signature that takes a dense "
+                "(padded) tensor"
+            )
         return
     rows = max((len(array) for array in feed.values() if array.ndim), default=len(together))
     if len(together) != rows:

@@ -20,7 +20,7 @@ import os
 import pathlib
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,14 +50,10 @@ class Signature:
     ----------
     inputs, outputs : dict[str, tf.TensorSpec]
         By name, sorted by name.
-    composite
-        Name of the first input that is a ragged or sparse tensor, which a signature takes apart; empty if there is
-        none.
     """
 
     inputs: dict[str, tf.TensorSpec]
     outputs: dict[str, tf.TensorSpec]
-    composite: str = ""
 
 
 class SavedFile:
@@ -100,12 +96,8 @@ class SavedFile:
     @functools.cached_property
     def signatures(self) -> dict[str, Signature]:
         """The signatures by name."""
-        try:
-            composite = _used_parts.composite_inputs(self._graph)
-        except (IndexError, RecursionError) as error:
-            raise BadInput(f"{self._cannot_be_read()}: it is damaged") from error
         return {
-            name: _signature(definition, composite.get(name, ()))
+            name: _signature(definition)
             for name, definition in sorted(self._graph.signature_def.items())
             if not name.startswith(_RESERVED)
         }
@@ -137,9 +129,7 @@ class SavedFile:
             and inputs & _used_parts.ancestors(nodes, [name], ends=inputs)
         }
 
-    def load(
-        self, signatures: Iterable[str] | None = None, tensors: Iterable[str] = (), inputs: Iterable[str] = ()
-    ) -> Any:
+    def load(self, signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
         """Load what some signatures use, with its variables, and nothing else.
 
         Parameters
@@ -148,8 +138,6 @@ class SavedFile:
             Their names; by default all.
         tensors
             Names of tensors of a TensorFlow 1 graph, such as ``"dense:0"``, that are loaded too.
-        inputs
-            Names of tensors of a TensorFlow 1 graph that are given; what computes them is not loaded.
 
         Returns
         -------
@@ -165,7 +153,7 @@ class SavedFile:
         """
         names = list(self.signatures if signatures is None else signatures)
         try:
-            message = self._checked(names, tensors, inputs)
+            message = self._checked(names, tensors)
             for path in self.directory.glob("variables/variables*"):
                 if not path.is_dir():
                     with opened(path, "checkpoint"):  # TensorFlow would wait for a pipe
@@ -182,14 +170,14 @@ class SavedFile:
             raise BadInput(f"{self._cannot_be_read()} with the tag '{TAG}': its signatures are not functions")
         return loaded
 
-    def _checked(self, names: list[str], tensors: Iterable[str], inputs: Iterable[str]) -> Any:
+    def _checked(self, names: list[str], tensors: Iterable[str]) -> Any:
         """Return the message of what some signatures and tensors use, all of which is allowed."""
         message = saved_model_pb2.SavedModel()
         used = message.meta_graphs.add(meta_info_def=self._graph.meta_info_def)
         if self.has_objects:
             reads = _used_parts.copy_used_objects(self._graph, names, self.directory, used)
         else:
-            reads = _used_parts.copy_used_nodes(self._graph, names, tensors, inputs, self.directory, used)
+            reads = _used_parts.copy_used_nodes(self._graph, names, tensors, self.directory, used)
         library = {function.signature.name: function.node_def for function in used.graph_def.library.function}
         if len(library) < len(used.graph_def.library.function):
             raise BadInput(f"{self._cannot_be_read()}: two of its functions have one name")
@@ -288,18 +276,14 @@ def _folder_with_link(directory: str) -> tempfile.TemporaryDirectory[str]:
     return folder
 
 
-def _signature(definition: Any, parts: Collection[int]) -> Signature:
-    """Return a signature; ``parts`` are the places of its sorted inputs that are parts of ragged or sparse tensors."""
-    inputs, outputs = (
-        {name: _spec(info.tensor_shape, info.dtype) for name, info in sorted(infos.items())}
-        for infos in (definition.inputs, definition.outputs)
+def _signature(definition: Any) -> Signature:
+    """Return a signature."""
+    return Signature(
+        *(
+            {name: _spec(info.tensor_shape, info.dtype) for name, info in sorted(infos.items())}
+            for infos in (definition.inputs, definition.outputs)
+        )
     )
-    composite = [
-        name
-        for place, (name, info) in enumerate(sorted(definition.inputs.items()))
-        if info.WhichOneof("encoding") != "name" or place in parts
-    ]
-    return Signature(inputs, outputs, composite[0] if composite else "")
 
 
 def _spec(shape: Any, dtype: int) -> tf.TensorSpec:
@@ -401,7 +385,7 @@ def find_target(
             raise BadInput(f"inputs= names tensors of a TensorFlow 1 file, and '{path}' is none; leave it out")
         if output is None:
             raise BadInput("inputs= names tensors, so output= must name one too, as in 'resnet_model/final_dense:0'")
-        loaded = file.load([], [output], inputs) if loaded is None else loaded
+        loaded = file.load([], [output]) if loaded is None else loaded
         function, declared = _between_tensors(loaded, file, path, list(inputs), output), Signature({}, {})
         nodes = [name.split(":")[0] for name in inputs]
         names, outputs = nodes if len(set(nodes)) == len(nodes) else list(inputs), [output]
@@ -472,11 +456,6 @@ def _chosen_signature(file: SavedFile, path: Any, name: str | None) -> str:
     if chosen is None or chosen not in names:
         wanted = f"has no signature '{name}'" if name else "has several signatures; choose one with signature="
         raise BadInput(f"'{path}' {wanted}; its signatures are {listed(names)}")
-    if composite := file.signatures[chosen].composite:
-        raise BadInput(
-            f"signature '{chosen}' of '{path}' takes the ragged or sparse tensor '{composite}', whose rows have no "
-            "common shape; export a signature that takes a dense (padded) tensor"
-        )
     return chosen
 
 
