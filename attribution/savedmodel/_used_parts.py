@@ -26,7 +26,8 @@ _METHODS = ("_create_resource", "_initialize", "_destroy_resource")  # of tables
 _VARIABLES = ("variables", "trainable_variables", "model_variables", "local_variables")  # collections
 _MAIN = "saved_model_main_op"  # collection
 _RESTORES = ("RestoreV2", "Restore", "RestoreSlice")
-INPUTS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+_WITH_DEFAULT = "PlaceholderWithDefault"
+INPUTS = ("Placeholder", "PlaceholderV2", _WITH_DEFAULT)
 _MOST_OUTPUTS = 1 << 16  # of a node
 _READS_TEXT = ("InitializeTableFromTextFileV2", "InitializeTableFromTextFile")
 
@@ -246,7 +247,12 @@ def _is_own(filename: str, directory: pathlib.Path) -> bool:
 
 
 def copy_used_nodes(
-    source: Any, signatures: Collection[str], tensors: Iterable[str], directory: pathlib.Path, target: Any
+    source: Any,
+    signatures: Collection[str],
+    tensors: Iterable[str],
+    inputs: Iterable[str],
+    directory: pathlib.Path,
+    target: Any,
 ) -> Reads:
     """Copy the nodes and functions that signatures or tensors of a TensorFlow 1 file use.
 
@@ -261,6 +267,8 @@ def copy_used_nodes(
         Names of signatures.
     tensors
         Names of tensors, such as ``"dense:0"``. Names that are not in the graph are ignored.
+    inputs
+        Names of tensors that are given, so that their defaults are not used.
     directory
         Of the SavedModel.
 
@@ -273,6 +281,12 @@ def copy_used_nodes(
     for name in signatures:
         target.signature_def[name].CopyFrom(source.signature_def[name])
     nodes = {node.name: node for node in source.graph_def.node}
+    given = {node_of(tensor) for tensor in inputs}
+    if len(target.signature_def) == 1:  # else another signature may leave them to their defaults
+        given |= {node_of(info.name) for one in target.signature_def.values() for info in one.inputs.values()}
+    for name in given & nodes.keys():
+        if nodes[name].op == _WITH_DEFAULT:  # which TensorFlow would compute as a constant
+            nodes[name] = type(nodes[name])(name=name, op="Placeholder", attr=nodes[name].attr)
     roots = itertools.chain.from_iterable(map(_tensors, target.signature_def.values()))
     run = ancestors(nodes, [*roots, *tensors, *_copy_initializers(source, target)])
     restoring = ancestors(nodes, [source.saver_def.restore_op_name, source.saver_def.filename_tensor_name])

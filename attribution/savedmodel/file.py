@@ -129,7 +129,9 @@ class SavedFile:
             and inputs & _used_parts.ancestors(nodes, [name], ends=inputs)
         }
 
-    def load(self, signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
+    def load(
+        self, signatures: Iterable[str] | None = None, tensors: Iterable[str] = (), inputs: Iterable[str] = ()
+    ) -> Any:
         """Load what some signatures use, with its variables, and nothing else.
 
         Parameters
@@ -138,6 +140,8 @@ class SavedFile:
             Their names; by default all.
         tensors
             Names of tensors of a TensorFlow 1 graph, such as ``"dense:0"``, that are loaded too.
+        inputs
+            Names of tensors of a TensorFlow 1 graph that are given in place of their defaults.
 
         Returns
         -------
@@ -153,7 +157,7 @@ class SavedFile:
         """
         names = list(self.signatures if signatures is None else signatures)
         try:
-            message = self._checked(names, tensors)
+            message = self._checked(names, tensors, inputs)
             for path in self.directory.glob("variables/variables*"):
                 if not path.is_dir():
                     with opened(path, "checkpoint"):  # TensorFlow would wait for a pipe
@@ -170,14 +174,14 @@ class SavedFile:
             raise BadInput(f"{self._cannot_be_read()} with the tag '{TAG}': its signatures are not functions")
         return loaded
 
-    def _checked(self, names: list[str], tensors: Iterable[str]) -> Any:
+    def _checked(self, names: list[str], tensors: Iterable[str], inputs: Iterable[str]) -> Any:
         """Return the message of what some signatures and tensors use, all of which is allowed."""
         message = saved_model_pb2.SavedModel()
         used = message.meta_graphs.add(meta_info_def=self._graph.meta_info_def)
         if self.has_objects:
             reads = _used_parts.copy_used_objects(self._graph, names, self.directory, used)
         else:
-            reads = _used_parts.copy_used_nodes(self._graph, names, tensors, self.directory, used)
+            reads = _used_parts.copy_used_nodes(self._graph, names, tensors, inputs, self.directory, used)
         library = {function.signature.name: function.node_def for function in used.graph_def.library.function}
         if len(library) < len(used.graph_def.library.function):
             raise BadInput(f"{self._cannot_be_read()}: two of its functions have one name")
@@ -385,7 +389,7 @@ def find_target(
             raise BadInput(f"inputs= names tensors of a TensorFlow 1 file, and '{path}' is none; leave it out")
         if output is None:
             raise BadInput("inputs= names tensors, so output= must name one too, as in 'resnet_model/final_dense:0'")
-        loaded = file.load([], [output]) if loaded is None else loaded
+        loaded = file.load([], [output], inputs) if loaded is None else loaded
         function, declared = _between_tensors(loaded, file, path, list(inputs), output), Signature({}, {})
         nodes = [name.split(":")[0] for name in inputs]
         names, outputs = nodes if len(set(nodes)) == len(nodes) else list(inputs), [output]

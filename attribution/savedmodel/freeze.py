@@ -446,7 +446,7 @@ def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]
 
 def _check_precision(target: Target, view: GraphView) -> None:
     """Refuse a network that computes in half precision, in which gradients underflow and relevance is too coarse."""
-    behind = [view.nodes[name] for name in view.below(target.nodes.values())]
+    behind = [view.nodes[name] for name in view.below(view.nodes.keys() & target.nodes.values())]
     nodes = itertools.chain(behind, *(function.node_def for function in view.graph_def.library.function))
     types = {one for node in nodes for value in node.attr.values() for one in (value.type, *value.list.type)}
     if found := [dtype.name for dtype in (tf.float16, tf.bfloat16) if dtype.as_datatype_enum in types]:
