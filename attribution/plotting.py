@@ -24,7 +24,6 @@ _MOST_BARS = 30  # of features with their names; more are drawn without
 _MOST_FEATURES = 1000  # of a vector that is drawn as bars
 _PERCENTILE = 99.5  # of a map's absolute values at which its colours end
 _FLAT = 1 - 1e-5  # share of its largest value from which on a map is constant, but for rounding
-_MOST_LINES = 16  # channels of a signal that are drawn as lines
 
 
 _Plot = TypeVar("_Plot", bound=Callable[..., Any])
@@ -112,8 +111,7 @@ def plot(
     Every panel has its own scale, which ends at the 99.5th percentile of the map's absolute values. Bars are not cut.
     The channels of a map are summed. Vectors and sequences of tokens have a bar for each feature, with its name and
     value, those of at most 30 features sorted by the largest attribution of any method in units of the method's
-    largest. Signals of more than 16 channels, such as spectrograms, are drawn as images with time to the right. Vectors
-    without names of more than 1,000 numbers are drawn as a signal.
+    largest. Signals are lines over their map. Vectors without names of more than 1,000 numbers are drawn as a signal.
 
     Parameters
     ----------
@@ -148,17 +146,13 @@ def plot(
     if feature_names is None and inputs.ndim == 2 and inputs.dtype.kind == "f":
         if inputs.shape[1] > _MOST_FEATURES:  # too long for bars
             inputs = inputs[..., np.newaxis]
-    aspect = "equal"
-    if inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:  # a spectrogram
-        maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
-        inputs, aspect = _upright(inputs, inputs.shape)[..., np.newaxis], "auto"
     flat = _one_number_per_place(maps, inputs.shape)
     titles = [""] * len(inputs) if titles is None else list(map(str, titles))
     if inputs.ndim == 2:
         return _draw_vectors(inputs, flat, _limits(flat, 100.0), titles, feature_names)
     limits = _limits(flat)
     if inputs.ndim == 4:
-        return _draw_images(inputs, flat, limits, titles, preprocessing, aspect)
+        return _draw_images(inputs, flat, limits, titles, preprocessing)
     return _draw_signals(inputs, flat, limits, titles)
 
 
@@ -202,13 +196,6 @@ def _one_number_per_place(maps: Mapping[str, np.ndarray], shape: tuple[int, ...]
         found = found.sum(axis=-1) if found.ndim == len(positions) + 2 else found
         flat[name] = resizing.resize(found, positions) if found.shape[1:] != positions else found
     return flat
-
-
-def _upright(signals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return ``(N, T, C)`` as ``(N, C, T)``, the first channel below; maps ``(N, T)`` are the same for all channels."""
-    if signals.ndim == 2:
-        signals = np.repeat(signals[..., np.newaxis], shape[2], axis=2)
-    return np.moveaxis(signals, 2, 1)[:, ::-1]
 
 
 def belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
@@ -315,23 +302,22 @@ def _draw_images(
     limits: Mapping[str, Sequence[tuple[float, float]]],
     titles: Sequence[str],
     preprocessing: Any,
-    aspect: str,
 ) -> Any:
     pixels = pixels_of(inputs, preprocessing)
     height, width = inputs.shape[1:3]
-    panel = 2.6 * (min(1.5, height / width) if aspect == "equal" else 0.75)
+    panel = 2.6 * min(1.5, height / width)
     figure, axes = _figure(len(inputs), 1 + len(flat), 2.6, panel + 0.75)
     for row, title in enumerate(titles):
         first = axes[row, 0]
-        shown_input = first.imshow(pixels[row], interpolation="nearest", aspect=aspect)
+        shown_input = first.imshow(pixels[row], interpolation="nearest")
         first.set_title(_wrapped(title, 32), fontsize=8)
         first.set_axis_off()
         figure.colorbar(shown_input, ax=first, **_BAR).ax.set_visible(False)  # so that all panels have one height
         for column, (name, found) in enumerate(flat.items(), start=1):
             axis, (low, high) = axes[row, column], limits[name][row]
             scheme = _scheme((low, high))
-            shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest", aspect=aspect)
-            axis.imshow(_over(pixels[row], found[row], (low, high)), interpolation="nearest", aspect=aspect)
+            shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest")
+            axis.imshow(_over(pixels[row], found[row], (low, high)), interpolation="nearest")
             if row == 0:
                 axis.set_title(_wrapped(_title_of(name), 30), fontsize=9)
             axis.set_axis_off()

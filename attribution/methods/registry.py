@@ -38,7 +38,7 @@ from attribution.methods import (
 )
 from attribution.methods.gradients import as_references, blur, start_of
 from attribution.methods.queries import ModelQueries, RequiredQueries
-from attribution.plugins import imported, refuse_file_alone
+from attribution.plugins import imported
 
 # Smallest scale, as a share of the scores: float32 scores give a smaller difference to one digit or none.
 _LEAST = 1e-4
@@ -433,12 +433,11 @@ def resolve_method(name: Any) -> Method:
         return made
     if ":" in name:
         return _custom_method(name, imported(name, "method"))
-    refuse_file_alone(name, "method")
     if here := _ELSEWHERE.get(name.lower()):
         raise BadInput(f"no method '{name}'; here it is called '{here}'")
     near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
     hint = f"did you mean {listed(near)}?" if near else f"the methods are {listed(METHODS)}."
-    raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function")
+    raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function or file.py:function")
 
 
 def with_parameters(methods: Any) -> dict[str, tuple[Method, dict[str, Any]]]:

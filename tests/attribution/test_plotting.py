@@ -179,16 +179,6 @@ def test_inputs_explained_together_share_a_chart_of_bars():
         attribution.plot({"age": inputs["age"], "picture": picture}, {"age": inputs["age"], "picture": picture})
 
 
-def test_spectrograms_are_images_with_time_to_the_right_and_low_bins_below():
-    inputs = np.zeros((1, 5, 20))
-    inputs[0, 4, 0] = 1  # the last frame's lowest bin
-    figure = attribution.plot({"gradient": inputs, "grad_cam": np.ones((1, 5))}, inputs)
-    shown = [axis.images[0].get_array() for axis in figure.axes if axis.images]
-    assert shown[0].shape == (20, 5, 3) and shown[0][-1, -1].min() == 1 and shown[0].sum() == 3
-    assert np.argwhere(shown[1]).tolist() == [[19, 4]]
-    assert shown[2].shape == (20, 5) and shown[2].min() == shown[2].max()
-
-
 def test_maps_on_axes_that_the_network_makes_are_refused():
     on_spectrogram = np.ones((2, 7, 17))
     for inputs in (np.ones((2, 300)), np.ones((2, 300, 1))):
