@@ -102,7 +102,7 @@ def load_model(
         raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
     with trusted(trust or not is_path):  # what was exported here is no stranger's file
         source = Source(directory, temporary)
-        frozen = freeze(directory, signature, inputs, output, loaded, given, position, model if is_path else directory)
+        frozen = freeze(directory, signature, inputs, output, loaded, given, position, model if is_path else model.name)
     score = frozen.score(score)
     values = {name: content_of_array(value) for name, value in (given or {}).items()}
     options = {

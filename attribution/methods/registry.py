@@ -399,6 +399,7 @@ _ELSEWHERE = {
     "ig": "integrated_gradients",
     "shap": "kernel_shap",
     "feature_ablation": "occlusion",
+    "input_x_gradient": "gradient_x_input",
 }
 
 
