@@ -84,13 +84,13 @@ def load_model(
         If the model cannot be loaded, the signature or the score does not exist, the output is not of floating point,
         or the scores of a row depend on other rows; the message says why.
     """
-    temporary = None
+    temporary, called = None, model
     if is_path := isinstance(model, (str, os.PathLike)):
         directory = find_saved_model(model)  # an invalid path is reported before TensorFlow is imported
     else:
         keras_files.check_live(model)
         temporary = tempfile.TemporaryDirectory(prefix="attribution_")
-        directory = pathlib.Path(temporary.name)
+        directory, called = pathlib.Path(temporary.name), model.name
         keras_files.export(model, directory, f"'{model.name}'")
     from attribution.model.compiled import CompiledGraph
     from attribution.model.model import Model
@@ -102,7 +102,7 @@ def load_model(
         raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
     with trusted(trust or not is_path):  # what was exported here is no stranger's file
         source = Source(directory, temporary)
-        frozen = freeze(directory, signature, inputs, output, loaded, given, position, model if is_path else model.name)
+        frozen = freeze(directory, signature, inputs, output, loaded, given, position, called)
     score = frozen.score(score)
     values = {name: content_of_array(value) for name, value in (given or {}).items()}
     options = {

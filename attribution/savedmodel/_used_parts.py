@@ -14,7 +14,6 @@ import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attribution.graph._tf_internals import operation_definition
 from attribution.graph.view import node_of
 
 IN_GRAPH = "the graph"  # place of a node that is in no function
@@ -28,7 +27,6 @@ _MAIN = "saved_model_main_op"  # collection
 _RESTORES = ("RestoreV2", "Restore", "RestoreSlice")
 _WITH_DEFAULT = "PlaceholderWithDefault"
 INPUTS = ("Placeholder", "PlaceholderV2", _WITH_DEFAULT)
-_MOST_OUTPUTS = 1 << 16  # of a node
 _READS_TEXT = ("InitializeTableFromTextFileV2", "InitializeTableFromTextFile")
 
 Reads = set[tuple[str, str]]  # place and name of nodes
@@ -317,23 +315,6 @@ def _copy_nodes(nodes: Mapping[str, Any], kept: Collection[str], own: Mapping[st
 
 def _restores_from(node: Any, checkpoint: str) -> bool:
     return node.op in _RESTORES and node_of(node.input[0]) == checkpoint
-
-
-def outputs_of(node: Any) -> list[tuple[int, Any]]:
-    """Return types and shapes of a node's outputs as its attributes say them; 0 and ``None`` if they do not."""
-    definition, kinds = operation_definition(node.op), []
-    for output in definition.output_arg if definition is not None else ():
-        if output.type_list_attr:
-            kinds += node.attr[output.type_list_attr].list.type
-            continue
-        kind = output.type or (node.attr[output.type_attr].type if output.type_attr in node.attr else 0)
-        kinds += [kind] * (min(node.attr[output.number_attr].i, _MOST_OUTPUTS) if output.number_attr else 1)
-    if node.op in INPUTS:
-        shapes = [node.attr["shape"].shape]
-    else:
-        said = [node.attr[name].list.shape for name in ("_output_shapes", "output_shapes") if name in node.attr]
-        shapes = list(said[0]) if said else []
-    return list(itertools.zip_longest(kinds, shapes[: len(kinds)]))
 
 
 def ancestors(nodes: Mapping[str, Any], tensors: Iterable[str], ends: Collection[str] = ()) -> set[str]:

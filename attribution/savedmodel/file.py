@@ -299,9 +299,16 @@ def _spec(shape: Any, dtype: int) -> tf.TensorSpec:
 
 
 def _first_output(node: Any) -> tf.TensorSpec:
-    """Return shape and type of a node's first output as the file says them; see ``_spec``."""
-    kind, shape = next(iter(_used_parts.outputs_of(node)), (0, None))
-    return _spec(shape, kind)
+    """Return shape and type of a node's first output as its attributes say them; see ``_spec``."""
+    definition = _tf_internals.operation_definition(node.op)
+    if definition is None or not definition.output_arg:
+        return _spec(None, 0)
+    output, attributes = definition.output_arg[0], dict(node.attr)
+    types = attributes[output.type_list_attr].list.type[:1] if output.type_list_attr in attributes else []
+    kind = attributes[output.type_attr].type if output.type_attr in attributes else output.type
+    shapes = [attributes["shape"].shape] if "shape" in attributes and node.op in _used_parts.INPUTS else []
+    shapes += attributes["_output_shapes"].list.shape if "_output_shapes" in attributes else []
+    return _spec(shapes[0] if shapes else None, types[0] if types else kind)
 
 
 @dataclasses.dataclass(frozen=True)
