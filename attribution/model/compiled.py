@@ -351,7 +351,7 @@ class CompiledGraph:
     def _has_no_gradient(self, error: str) -> str:
         """Return what is refused where TensorFlow misses a gradient."""
         found = re.search(r"op type: (\w+)", error)
-        operation = found[1] if found else "one of its operations"
+        operation = found[1] if found else MODULE if self.frozen.kept else "one of its operations"
         if operation == MODULE and self.frozen.kept:
             operation += f", which is not translated: {self.frozen.kept}"
         return (
