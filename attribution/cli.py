@@ -25,7 +25,7 @@ from attribution import loading
 from attribution.errors import BadInput, listed, printable
 from attribution.files import cache_at, reason, refuse_address
 from attribution.methods.libraries import read_toml
-from attribution.methods.method import ARRAYS, Method
+from attribution.methods.registry import ARRAYS, Method
 from attribution.reading import read_array
 from attribution.savedmodel.op_allowlist import trusted
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow

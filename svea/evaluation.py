@@ -83,7 +83,13 @@ class SveaEvaluation(Evaluation):
             numbers = self.computed(self.measurement(name), "signal", "signals explained")
             found.append(
                 scoring.score_network(
-                    model, self.data, numbers, run.shared_metrics, self.settings.batch_size, run.store
+                    model,
+                    self.data,
+                    numbers,
+                    run.shared_metrics,
+                    self.settings.batch_size,
+                    run.store,
+                    with_roe="roe_test" in run.metrics,
                 )
             )
         return found

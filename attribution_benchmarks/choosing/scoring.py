@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 import attribution
 from attribution import METHODS
+from attribution.batching import checked_targets
 from attribution.errors import BadInput, MissedSum, listed
 from attribution.files import origin
 from attribution.inputs import reads_tokens
-from attribution.methods.method import ARRAYS
 from attribution.methods.perturbation import positions
-from attribution.model.batching import checked_targets
+from attribution.methods.registry import ARRAYS
 from attribution.trial import Trial, try_method
 from attribution_benchmarks.choosing import verdict as verdicts
 from attribution_benchmarks.choosing.choice import INPUT_VALUES, Choice

@@ -140,7 +140,7 @@ def prepare(
 ) -> Run:
     """Return what is asked of a benchmark, checked; see ``attribution_benchmarks.evaluate`` for the arguments.
 
-    Without a ``store``, numbers are kept where the benchmark keeps them by default.
+    Without a ``store``, numbers are kept in memory. ``default_store`` is where a command keeps them.
     """
     settings = _settings_of(benchmark, settings)
     from_files = bool(getattr(settings, "precomputed_maps", ""))
@@ -153,11 +153,9 @@ def prepare(
     if isinstance(settings, MapSettings) and (model := getattr(settings, "model", "")):
         find_saved_model(model)  # before TensorFlow is imported, which takes seconds
     found = {} if from_files else benchmark.with_parameters(_resolved(benchmark, chosen), settings)
-    if store is None:
-        store = _own_store(benchmark, settings, in_worker)
     return Run(
-        benchmark, settings, selected, tuple(chosen), _with_map_error(found, settings), store, progress, in_worker,
-        place=place, metric_places=_places(metrics or selected),
+        benchmark, settings, selected, tuple(chosen), _with_map_error(found, settings), store or ScoreStore(None),
+        progress, in_worker, place=place, metric_places=_places(metrics or selected),
         published_rows=published_rows(tuple(chosen), benchmark.paper) if from_files else {},
     )  # fmt: skip
 
@@ -186,8 +184,9 @@ def _takes_map_error(method: Any) -> bool:
     return "map_error" in getattr(method, "defaults", ()) and not is_preset(method.name)
 
 
-def _own_store(benchmark: Benchmark, settings: RunSettings, in_worker: bool) -> ScoreStore:
-    return ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
+def default_store(benchmark: Benchmark, settings: RunSettings) -> ScoreStore:
+    """Return the store in which a command keeps the numbers of a benchmark; in memory if it has none."""
+    return ScoreStore(benchmark.default_scores_dir(settings) or None)
 
 
 def _places(metrics: Iterable[str | Metric]) -> tuple[str, ...]:

@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, installation
-from attribution.methods.method import Method
 from attribution.methods.queries import ModelQueries
-from attribution.methods.registry import as_method, name_of
+from attribution.methods.registry import Method, as_method, name_of
 from attribution.plugins import imported
 
 if TYPE_CHECKING:

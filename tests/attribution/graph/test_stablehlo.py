@@ -498,7 +498,8 @@ def test_calls_are_part_of_what_calls_them():
          f"%b = stablehlo.convolution(%a, %k) dim_numbers = [{SIGNAL}], window = {{lhs_dilate = [2]}} "
          "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x4x1xf32>, tensor<3x1x1xf32>) -> "
          "tensor<1x5x1xf32>\n%c = stablehlo.slice %b [0:1, 0:4, 0:1] : (tensor<1x5x1xf32>) -> tensor<1x4x1xf32>\n"
-         "%y = stablehlo.reshape %c : (tensor<1x4x1xf32>) -> tensor<4xf32>", "transposed in groups, .* or not over an image"),
+         "%y = stablehlo.reshape %c : (tensor<1x4x1xf32>) -> tensor<4xf32>",
+         "transposed in groups, .* or not over an image"),
         ("%y = stablehlo.custom_call @secret(%x) : (tensor<4xf32>) -> tensor<4xf32>", "custom_call @secret"),
         ('%y = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n'
          "%c = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
