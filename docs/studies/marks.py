@@ -126,8 +126,14 @@ def of_columns(path: str) -> Iterator[dict[str, Any]]:
     for key, one in json.loads(pathlib.Path(path).read_text("utf-8"))["columns"].items():
         kinds = ("lognormal losses" if one["skewness"] < -0.5 else "normal", "one in ten fails")
         for kind, correlated in itertools.product(kinds, (False, True)):
-            yield {"column": key, "inputs": one["clusters"], "networks": one["networks"], "noise": one["noise"],
-                   "spread": one["spread"], "of_networks": kind, "correlated": correlated, "reached": MARGIN}  # fmt: skip
+            counts = {"column": key, "inputs": one["clusters"], "networks": one["networks"], "reached": MARGIN}
+            yield {
+                **counts,
+                "noise": one["noise"],
+                "spread": one["spread"],
+                "of_networks": kind,
+                "correlated": correlated,
+            }
 
 
 def main(flag_values: flags.FlagValues) -> None:

@@ -1,0 +1,78 @@
+"""Advice from known truth, and checks of planted agreements."""
+
+import numpy as np
+import pytest
+
+from attribution_benchmarks.choosing import known
+from attribution_benchmarks.choosing.choice import Choice, agreement
+from attribution_benchmarks.choosing.scoring import own_under_controls
+from attribution_benchmarks.core.batch import MapSource
+
+
+def drawn(mean, seed, count=40, spread=0.05):
+    return np.random.default_rng(seed).normal(mean, spread, count)
+
+
+def choice(methods, own=None, baselines=None, clusters=None, missed=""):
+    passes = dict.fromkeys(methods, 1)
+    baselines = baselines or {"uniform": drawn(0.1, 99, len(next(iter(methods.values()))))}
+    return Choice(
+        "model", "other", next(iter(methods)), methods, own or {}, baselines, clusters, missed, passes, {}, []
+    )
+
+
+def test_agreement_of_the_exact_map_is_one_and_of_one_that_says_nothing_zero():
+    np.testing.assert_allclose(agreement([1, 0, -1, 0.5], [0, 1, 1, 0.75]), [1, 0, -0.5, 0.5])
+    assert np.isnan(agreement([np.nan, 0.2], [0.1, np.nan])).all()
+
+
+@pytest.mark.parametrize("condition", ["random_weights", "wrong_class"])
+def test_a_method_whose_maps_do_not_depend_on_the_network_or_the_class_is_spoken_against(condition):
+    values = drawn(0.8, 1)
+    (said,) = choice({"deaf": values}, {"deaf": {condition: values}}).against()
+    assert "its own maps" in said and "(0.8" in said
+    sound = choice({"sound": values}, {"sound": {condition: drawn(0.2, 6)}})
+    assert sound.against() == [] and sound.better() == ["sound"]
+    assert choice({"sound": values}, missed="sound misses its sum").against() == ["sound misses its sum."]
+    (said,) = choice({"method": drawn(0.5, 1)}, baselines={"edge_detector": drawn(0.6, 3)}).against()
+    assert "edge detector (0.6" in said
+
+
+def test_inputs_of_a_group_and_those_whose_score_never_changes_count_less():
+    values = drawn(0.9, 1, count=12)
+    assert choice({"method": values}).inputs == 12 and choice({"method": values}).better() == ["method"]
+    values[:3] = np.nan
+    assert choice({"method": values}).inputs == 9 and choice({"method": values}).better() == []
+    assert choice({"method": drawn(0.9, 1)}, clusters=["a"] * 31 + list("bcdefghij")).inputs == 10
+    assert choice({"method": drawn(0.9, 1)}, clusters=["a"] * 32 + list("bcdefghi")).better() == []
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_equal_methods_are_seldom_called_better_than_a_reference(count):
+    wrong = 0
+    for seed in range(50):
+        values = np.random.default_rng(seed).normal(0.5, 0.1, (count + 1, 30))
+        wrong += bool(
+            choice(dict(zip(map(str, range(count)), values, strict=False)), baselines={"x": values[-1]}).better()
+        )
+    assert wrong <= 2
+
+
+def test_agreement_under_random_weights_is_the_mean_of_the_networks():
+    values = {MapSource("method", f"random_weights#{n}"): np.array([n, 1.0]) for n in (1, 2)}
+    found = own_under_controls("method", {**values, MapSource("other", "random_weights#1"): np.zeros(2)})
+    np.testing.assert_array_equal(found["random_weights"], [1.5, 1])
+
+
+def test_a_share_is_one_of_the_best_and_zero_on_average():
+    assert len(known.tasks()) >= 20
+    for task in known.tasks():
+        assert max(task.shares.values()) == pytest.approx(1) and np.mean([*task.shares.values()]) == pytest.approx(0)
+
+
+def test_advice_leaves_the_benchmark_out_that_it_is_measured_on():
+    for task in known.tasks():
+        first = known.ranked(task.kind, task.benchmark)[0]
+        others = [one for one in known.tasks() if one.benchmark != task.benchmark and one.kind == task.kind]
+        means = {name: np.mean([one.shares[name] for one in others]) for name in known.ranked()} if others else {}
+        assert not means or means[first] == max(means.values())
