@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +14,11 @@ import numpy.typing as npt
 
 import attribution
 from attribution.errors import BadInput, MissedSum, listed
-from attribution.files import origin
 from attribution.inputs import reads_tokens
 from attribution.methods.method import ARRAYS
 from attribution.methods.perturbation import positions
 from attribution.model.batching import checked_targets
-from attribution.trial import Trial, try_method
+from attribution.trial import try_method
 from attribution_benchmarks.choosing import known
 from attribution_benchmarks.choosing.choice import INPUT_VALUES, Choice, agreement
 from attribution_benchmarks.core.batch import MapSource
@@ -36,7 +34,11 @@ from attribution_benchmarks.core.store import ScoreStore
 METRICS = ("faithfulness_correlation", "infidelity")
 RANDOM_NETWORKS = 2  # of shuffled weights
 _PASSES, _MAPS = 228, 4  # of an input, for its scores; of a method, with its maps under conditions
-_CHEAP = 64  # passes of an input up to which a method is tried to its end
+_LIMITS = (
+    "Agreement is measured by replacing positions by other values, on which the network was not trained; methods that "
+    "remove positions themselves, such as occlusion, gain from that. On known truth the highest agreement is no better "
+    "a guide than the advice."
+)
 
 
 def choose(
@@ -66,42 +68,33 @@ def choose(
     chosen = _chosen(dict.fromkeys([*advised[:2], *named(methods or ())]) | dict(named(methods or ())), absent)
     first = examples.without(range(1, len(examples.names)))
     before, start = _passes(explained), time.perf_counter()
-    trials = {name: _tried(method, explained, first) for name, method in chosen.items()}
-    refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
-    if not {*advised} - {*refused} & {*trials}:
-        raise BadInput(f"no method of known record applies to the model; '{advised[0]}': {refused[advised[0]]}")
-    passes = {name: trials[name].passes for name in chosen if name not in refused}
+    trials = {
+        name: try_method(method, explained, first.feed, first.explained or None) for name, method in chosen.items()
+    }
+    passes = {name: trial.passes for name, trial in trials.items() if trial.applies}
+    best = next((name for name in advised if name in passes), "")
+    if not best:
+        raise BadInput(f"'{advised[0]}' does not apply to the model: {trials[advised[0]].reason}")
     seconds = (time.perf_counter() - start) / max(_passes(explained) - before, 1)
     total = len(examples.names) * (_PASSES + _MAPS * sum(passes.values()))
     note(f"{total:,} passes, at most about {seconds * total:.0f} s")
     controls, notes = _references(loaded, examples, seed)
-    path = pathlib.Path(origin(explained.path))
-    model_name = path.parent.name if path.name.isdecimal() else path.name  # of a numbered version
     settings = ExampleSettings(batch_size=batch_size, seed=seed, random_networks=RANDOM_NETWORKS)
-    benchmark = Benchmark(name="own", title=model_name, controls=tuple(controls), examples=_given)
+    benchmark = Benchmark(name="own", title="Own inputs", controls=tuple(controls), examples=_given)
     run = prepare(
         benchmark, {name: chosen[name] for name in passes}, settings, metrics=METRICS, store=ScoreStore(None),
         progress=progress,
     )  # fmt: skip
-    evaluation = ExampleEvaluation(run, {model_name: explained}, examples)
+    evaluation = ExampleEvaluation(run, {"the model": explained}, examples)
     scored = evaluated(evaluation)
     scores = {group.where["metric"]: group.values for group in scored.groups}
     found = {source: agreement(*(scores[metric][source.name] for metric in METRICS)) for source in scored.sources}
-    if examples.targets is not None:
-        notes += evaluation.facts()
-    else:
-        notes.append("The explained classes are those that the network predicts. Whether they are right is not known.")
-    notes.append(
-        "Agreement is measured by replacing positions by other values, on which the network was not trained. Methods "
-        "that remove positions themselves, such as occlusion, gain from that. Of fewer than 8 features one is removed "
-        "at a time. On known truth the highest agreement is no better a guide than the advice."
-    )
-    best = next(name for name in advised if name in passes)
+    notes += evaluation.facts() or ["The explained classes are those that the network predicts."]
+    notes += [_LIMITS, *(f"{name} does not apply: {one.reason}" for name, one in trials.items() if not one.applies)]
     return Choice(
-        model_name, kind, best, {name: found[MapSource(name)] for name in passes},
-        {name: own_under_controls(name, found) for name in passes},
+        kind, best, {name: found[MapSource(name)] for name in passes}, own_under_controls(best, found),
         {source.control: values for source, values in found.items() if not source.method},
-        examples.clusters, _missed_sum(chosen[best], explained, examples), passes, refused, notes,
+        examples.clusters, _missed_sum(chosen[best], explained, examples), passes, notes,
     )  # fmt: skip
 
 
@@ -211,19 +204,3 @@ def _chosen(methods: Mapping[str, MethodLike | None], absent: np.ndarray | None)
             function = functools.partial(known_.function, **{parameter: absent})
             chosen[name] = dataclasses.replace(known_, function=function)
     return chosen
-
-
-def _tried(method: MethodLike, model: Any, first: Examples) -> Trial:
-    """Return whether a method applies to the first input, and its passes: counted, or estimated where they are many."""
-    name = first.explained or None
-    trial = try_method(method, model, model.feed(first.feed), name)
-    if not trial.applies or trial.passes > _CHEAP:
-        return trial
-    before = _passes(model)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MissedSum)
-            attribution.explain(method, model, first.feed, explain_input=name)
-    except BadInput as error:
-        return Trial(False, str(error))
-    return dataclasses.replace(trial, passes=_passes(model) - before)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -71,7 +70,6 @@ class ColumnTests:
     p_values: Mapping[str, float]  # method -> corrected p-value of the claim that it passes against every baseline
     ranks: Mapping[str, _RankRange]  # method -> range of its rank
     networks: int  # number of trained networks
-    facts: Mapping[str, float] = dataclasses.field(default_factory=dict)  # as of ``variation``
 
     def better(self, test: PairComparison) -> str | None:
         """Return the better one of a pair; None if they do not differ significantly."""
@@ -179,41 +177,10 @@ def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> Colum
     networks = next(iter(values.values())).shape[1] if values else 0
     pairs = compare_pairs(values, list(itertools.combinations(methods, 2)), group.clusters)
     return ColumnTests(
-        column,
-        methods,
-        pairs,
-        baselines,
+        column, methods, pairs, baselines,
         better_than_every([one.method for one in baselines], [one.claim for one in baselines]),
-        _rank_ranges(methods, pairs, column),
-        networks,
-        variation(values, group.clusters),
-    )
-
-
-def variation(values: Mapping[str, Array], clusters: Sequence[str] | None = None) -> dict[str, float]:
-    """Return how the scores of methods, (N, networks) each, vary: medians over the methods.
-
-    ``noise`` between inputs and ``spread`` between networks are standard deviations as shares of the mean score,
-    ``skewness`` is that of the networks' means. Those of networks are 0 for fewer than three. ``inputs``, ``networks``,
-    ``methods``, ``clusters``, and ``largest_cluster``, its number of inputs, are counts.
-    """
-    from scipy import stats
-
-    found: list[tuple[float, float, float]] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # an input or a network without scores
-        for column in values.values():
-            inputs, networks, size = np.nanmean(column, axis=1), np.nanmean(column, axis=0), abs(np.nanmean(column))
-            several = networks.size >= statistics.MIN_NETWORKS
-            skewness = float(stats.skew(networks, nan_policy="omit")) if several and np.nanstd(networks) > 0 else 0.0
-            found.append((np.nanstd(inputs) / size, np.nanstd(networks) / size * several, skewness))
-    counts = {"inputs": 0, "networks": 0, "methods": len(values), "clusters": 0, "largest_cluster": 1}
-    if not found:
-        return counts
-    counts["inputs"], counts["networks"] = next(iter(values.values())).shape
-    sizes = np.unique(clusters, return_counts=True)[1] if clusters is not None else np.ones(counts["inputs"], int)
-    counts |= {"clusters": len(sizes), "largest_cluster": int(sizes.max())}
-    return counts | dict(zip(("noise", "spread", "skewness"), np.nanmedian(found, axis=0).tolist(), strict=True))
+        _rank_ranges(methods, pairs, column), networks,
+    )  # fmt: skip
 
 
 def _baselines(
@@ -260,10 +227,8 @@ def _shares(
     around = compare_pairs(values, ordered, group.clusters, [(np.nan_to_num(share), 1.0) for share in shares])
     own, other = (np.stack([values[pair[side]] for pair in pairs], axis=-1) for side in (0, 1))
     lowest, highest = column.bounds or (0.0, np.inf)
-    if column.higher_is_better:
-        claims = bet(MARGIN * own, -other, MARGIN * lowest, group.clusters)
-    else:
-        claims = bet(-own, MARGIN * other, -highest, group.clusters)
+    of_own, of_other, worst = (MARGIN, -1, MARGIN * lowest) if sign > 0 else (-1, MARGIN, -highest)
+    claims = bet(of_own * own, of_other * other, worst, group.clusters)
     found = []
     for (method, other_name), share, (good, _), test, claim in zip(pairs, shares, means, around, claims, strict=True):
         low, high = (share - end / good if good > 0 else np.nan for end in (test.high, test.low))

@@ -113,8 +113,8 @@ def means(
     # Differences from one of the values: rounding leaves no spread where all values are equal.
     flat = values.reshape(-1, values.shape[2])
     pivot = np.take_along_axis(flat, np.isfinite(flat).argmax(axis=0)[None], axis=0)[0] if len(flat) else 0.0
-    sums = _cluster_sums(np.where(known, values - pivot, 0.0), clusters)
-    sizes = _cluster_sums(known, clusters)
+    sums = cluster_sums(np.where(known, values - pivot, 0.0), clusters)
+    sizes = cluster_sums(known, clusters)
     with np.errstate(invalid="ignore", divide="ignore"):
         total = sizes.sum(axis=(0, 1))
         mean = sums.sum(axis=(0, 1)) / total
@@ -212,28 +212,7 @@ def _by_network(values: npt.ArrayLike) -> Array:
     return values[:, None] if values.ndim == 1 else values
 
 
-def bootstrap_means(values: npt.ArrayLike, clusters: Clusters = None, draws: int = 1000, seed: int = 0) -> Array:
-    """Return the means of columns over inputs, and networks, that are drawn with replacement, (draws, P) float64.
-
-    ``values`` and ``clusters`` as of ``means``. Networks are drawn if there are at least ``MIN_NETWORKS``.
-    """
-    values = np.asarray(values, np.float64)
-    values = values[:, None] if values.ndim == 2 else values
-    known = np.isfinite(values)
-    sums, sizes = _cluster_sums(np.where(known, values, 0.0), clusters), _cluster_sums(known, clusters)
-    generator = np.random.default_rng(seed)
-
-    def times(count: int) -> Array:
-        return generator.multinomial(count, np.full(count, 1 / count), draws).astype(np.float64)
-
-    of_inputs = times(len(sums))
-    of_networks = times(values.shape[1]) if values.shape[1] >= MIN_NETWORKS else np.ones((draws, values.shape[1]))
-    total, count = (np.einsum("dg,dk,gkp->dp", of_inputs, of_networks, each, optimize=True) for each in (sums, sizes))
-    drawn: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    return drawn
-
-
-def _cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
+def cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
     """Return the sums of (N, ...) values by cluster, (clusters, ...); the values themselves without clusters."""
     values = np.asarray(values, np.float64)
     if clusters is None:
@@ -248,7 +227,6 @@ def _cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
 
 LEVEL = 0.05
 MIN_INPUTS = 10  # independent groups of inputs; the approximations were checked from 15 on
-_NUMBERS_AT_ONCE = 4_000_000  # bounds the memory: some 200 MB
 
 
 class PairComparison(NamedTuple):
@@ -267,13 +245,6 @@ class PairComparison(NamedTuple):
     p_corrected: float
     n: int
     clusters: int = 0
-
-
-def compare(first: npt.ArrayLike, second: npt.ArrayLike, clusters: Clusters = None) -> PairComparison:
-    """Compare (N,) scores of two methods on the same inputs, see ``compare_pairs``; ``ValueError`` without values."""
-    if not np.size(first):
-        raise ValueError("no values to compare")
-    return compare_pairs({"first": first, "second": second}, [("first", "second")], clusters)[0]
 
 
 def compare_pairs(
@@ -304,12 +275,7 @@ def compare_pairs(
     names, table = list(values), _table(values)
     places = np.array([[names.index(name) for name in pair] for pair in pairs])
     factors = np.ones(places.shape) if scales is None else np.asarray(scales, np.float64)
-    at_once = max(1, _NUMBERS_AT_ONCE // (table.shape[0] * table.shape[1] + 1))
-    parts = [slice(start, start + at_once) for start in range(0, len(pairs), at_once)]
-    hits = _hits(table)
-    results = np.concatenate(
-        [_compare(table, hits, places[part].T, factors[part].T, clusters) for part in parts], axis=1
-    )
+    results = _compare(table, _hits(table), places.T, factors.T, clusters)
     not_yet = float("nan")  # Holm's p-value
     return holm_corrected(
         [
@@ -401,23 +367,19 @@ _LEAST = 0.25  # smallest loss, as a share of the mean: a baseline may be 0 on a
 def bet(own: npt.ArrayLike, other: npt.ArrayLike, worst: npt.ArrayLike, clusters: Clusters = None) -> Array:
     """Return p-values of the hypotheses that the means of ``own + other`` are at most 0, (P,) float64 in [0, 1].
 
-    A gambler bets all money on the first network, all that is left on the next, and so on. The stake is the largest
-    loss L that a network can bring, so a difference of x turns 1 into 1 + x / L. Where the mean is at most 0, the
-    gambler gains nothing on average, so the chance to hold m times the money in the end is at most 1 / m, for any
-    distribution and any number of networks, however rare and large the failures (Ville, 1939; Waudby-Smith and Ramdas,
-    JRSS B 2024). One over the final money is the p-value. The largest loss is that of a network on which ``own`` is
-    ``worst`` and ``other`` the lowest that any network had, and at least a quarter of the mean of ``own``.
-
-    Each network is joined with its own group of inputs: the difference of a network's mean, plus that of the mean of
-    a group of clusters, minus that of all, so that other inputs count, too. The gain is averaged over several draws of
-    groups. One or two networks are fixed; then ``GROUPS`` groups of inputs, or all clusters if they are fewer, take the
-    place of networks.
+    A gambler bets all money on one network after the other. The stake is the largest possible loss L, so a difference
+    of x turns 1 into 1 + x / L. Where the mean is at most 0, the money does not grow on average, so the chance to end
+    with m times the money is at most 1 / m, for any distribution and number of networks, however rare and large the
+    failures (Ville, 1939; Waudby-Smith and Ramdas, JRSS B 2024). One over the final money is the p-value. L is the loss
+    of a network on which ``own`` is ``worst`` and ``other`` as low as on any network, and at least a quarter of the
+    mean of ``own``. A network's difference is its mean, plus the mean of a group of inputs of its own, minus the mean
+    of all, so that other inputs count, too; the money is averaged over draws of these groups. One or two networks are
+    fixed: ``GROUPS`` groups of inputs, or all clusters if they are fewer, take the place of networks.
 
     Parameters
     ----------
     own, other
-        (N, K, P) scores of K networks times their factors, such as 0.8 times a method's score, and minus a baseline's.
-        NaN values are dropped.
+        (N, K, P) scores times factors, such as 0.8 times a method's and minus a baseline's. NaN values are dropped.
     worst
         (P,) lowest possible value of ``own``; the p-value is 1 where it is infinite.
     clusters

@@ -132,11 +132,12 @@ def scored_on_networks(share, networks, methods=16, spread=0.02, inputs=60, **fu
 
 def test_the_lead_that_a_mark_takes_shrinks_with_the_number_of_networks():
     """Where networks hardly differ, K of them show a baseline of 0.8 (0.05 / 16) ** (1 / K) of the score."""
-    for networks in (3, 5, 10, 20):
+    for networks in (5, 10, 20):
         limit = 0.8 * (0.05 / 16) ** (1 / networks)
-        for share, mark in ((limit - 0.04, "✓"), (limit + 0.04, "†"), (0.9, "")):
+        for share, mark in ((limit - 0.06, "✓"), (limit + 0.04, "†"), (0.9, "")):
             tests = of_networks(share, networks, spread=0.001, inputs=400)
             assert {tests.mark(name) for name in tests.tested} == {mark}
+    assert {of_networks(0.0, 3).mark(f"m{n}") for n in range(16)} == {"†"}
     tests = of_networks(0.2, 1, m0=np.where(np.arange(60)[:, None] < 20, 1.0, np.nan))
     assert tests.against("m0")[0].inputs == 20 and tests.mark("m0") == "✓"
 
