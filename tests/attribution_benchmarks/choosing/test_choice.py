@@ -1,5 +1,8 @@
 """Advice from known truth, and checks of planted agreements."""
 
+import importlib.util
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -70,3 +73,14 @@ def test_advice_leaves_the_benchmark_out_that_it_is_measured_on():
         others = [one for one in known.tasks() if one.benchmark != task.benchmark and one.kind == task.kind]
         means = {name: np.mean([one.shares[name] for one in others]) for name in known.ranked()} if others else {}
         assert not means or means[first] == max(means.values())
+
+
+def test_the_table_of_the_advice_is_that_of_the_study():
+    """It is no worse than any constant answer."""
+    path = pathlib.Path(__file__).resolve().parents[3] / "docs"
+    spec = importlib.util.spec_from_file_location("advice", path / "studies" / "advice.py")
+    advice = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(advice)
+    assert advice.table().strip() in (path / "own_models.md").read_text("utf-8")
+    means = [np.mean([task.shares[rule(task)] for task in known.tasks()]) for rule in [*advice.RULES.values()][:4]]
+    assert means[0] == max(means)
