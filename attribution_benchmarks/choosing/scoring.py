@@ -65,12 +65,11 @@ def choose(
     is_vector = examples.inputs.ndim == 2 and kind != "tokens"
     absent = np.array(examples.truth["background"][:1], np.float32) if is_vector else None
     advised = known.ranked(kind)
-    chosen = _chosen(dict.fromkeys([*advised[:2], *named(methods or ())]) | dict(named(methods or ())), absent)
+    chosen = _from_absent({**named(advised[:2]), **named(methods or ())}, absent)
     first = examples.without(range(1, len(examples.names)))
     before, start = _passes(explained), time.perf_counter()
-    trials = {
-        name: try_method(method, explained, first.feed, first.explained or None) for name, method in chosen.items()
-    }
+    feed, name = explained.feed(first.feed), first.explained or None
+    trials = {label: try_method(method, explained, feed, name) for label, method in chosen.items()}
     passes = {name: trial.passes for name, trial in trials.items() if trial.applies}
     best = next((name for name in advised if name in passes), "")
     if not best:
@@ -80,7 +79,9 @@ def choose(
     note(f"{total:,} passes, at most about {seconds * total:.0f} s")
     controls, notes = _references(loaded, examples, seed)
     settings = ExampleSettings(batch_size=batch_size, seed=seed, random_networks=RANDOM_NETWORKS)
-    benchmark = Benchmark(name="own", title="Own inputs", controls=tuple(controls), examples=_given)
+    benchmark = Benchmark(
+        name="own", title="Own inputs", controls=tuple(controls), examples=lambda count, seed: examples
+    )
     run = prepare(
         benchmark, {name: chosen[name] for name in passes}, settings, metrics=METRICS, store=ScoreStore(None),
         progress=progress,
@@ -181,11 +182,6 @@ def _references(loaded: Any, examples: Examples, seed: int) -> tuple[list[Contro
     return controls, notes
 
 
-def _given(count: int, seed: int) -> Examples:
-    """Stand for the inputs, which are given."""
-    raise AssertionError("the inputs are given")
-
-
 def own_under_controls(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.ndarray]:
     """Return condition -> (N,) agreement of a method's own maps under it, the mean over random networks."""
     under: dict[str, list[np.ndarray]] = {}
@@ -195,12 +191,12 @@ def own_under_controls(method: str, values: Mapping[MapSource, np.ndarray]) -> d
     return {condition: np.mean(each, axis=0) for condition, each in under.items()}
 
 
-def _chosen(methods: Mapping[str, MethodLike | None], absent: np.ndarray | None) -> dict[str, MethodLike]:
+def _from_absent(methods: Mapping[str, MethodLike], absent: np.ndarray | None) -> dict[str, MethodLike]:
     """Return methods; those of a name that have a baseline start from the values of absent features, (1, features)."""
-    chosen = {name: method or name for name, method in methods.items()}
-    for name, method in chosen.items() if absent is not None else ():
-        known_ = attribution.resolve_method(method) if isinstance(method, str) else None
-        for parameter in [each for each in ARRAYS if known_ and each in known_.defaults][:1]:
-            function = functools.partial(known_.function, **{parameter: absent})
-            chosen[name] = dataclasses.replace(known_, function=function)
-    return chosen
+    found = dict(methods)
+    for name, method in methods.items() if absent is not None else ():
+        resolved = attribution.resolve_method(method) if isinstance(method, str) else None
+        for parameter in [each for each in ARRAYS if resolved and each in resolved.defaults][:1]:
+            function = functools.partial(resolved.function, **{parameter: absent})
+            found[name] = dataclasses.replace(resolved, function=function)
+    return found

@@ -221,7 +221,7 @@ def _shares(
         return []
     sign = 1 if column.higher_is_better else -1
     # The mean of share times the better score minus the other one is zero: its interval is that of the share.
-    ordered = [pair[::sign] for pair in pairs]
+    ordered = list(pairs) if sign > 0 else [(other, method) for method, other in pairs]
     means = [_common_means(values[good], values[poor]) for good, poor in ordered]
     shares = [max(poor / good, 0.0) if good > 0 else np.nan for good, poor in means]
     around = compare_pairs(values, ordered, group.clusters, [(np.nan_to_num(share), 1.0) for share in shares])

@@ -424,4 +424,5 @@ def _groups(names: npt.NDArray[np.int64], count: int, seed: int) -> Array:
     for cluster in order[np.argsort(-sizes[order], kind="stable")]:
         group[cluster] = filled.argmin()
         filled[group[cluster]] += sizes[cluster]
-    return (group[names] == np.arange(count)[:, None]).astype(np.float64)
+    found: Array = (group[names] == np.arange(count)[:, None]).astype(np.float64)
+    return found
