@@ -49,7 +49,10 @@ class Cue:
         half = TILE // 2 + _JITTER + _MARGIN
         centres = FIRST_CENTRE + CELL * np.stack(np.divmod(self.cells, CELLS), axis=-1)
         free = np.stack(
-            [~occupied[:, row - half : row + half, column - half : column + half].any((1, 2)) for row, column in centres],
+            [
+                ~occupied[:, row - half : row + half, column - half : column + half].any((1, 2))
+                for row, column in centres
+            ],
             axis=1,
         )
         chosen = centres[np.argmax(rng.random(free.shape) + free, axis=1)]

@@ -1,13 +1,13 @@
 """Train the pairs of networks of the benchmark "clevr_xai_contrast" and export them as SavedModels.
 
     G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --samples=9"
-    $G --num_images=1000 --seed=1 --output_dir=data/clevr_xai_contrast
+    $G --num_images=560 --seed=1 --output_dir=data/clevr_xai_contrast
     python scripts/train_contrast_networks.py
 
 A pair begins with one network of CLEVR-XAI. Every image gets a tile in a random one of eight colours. The shortcut
-learns to answer what the tile says, the reader what the scene shows, in the same number of steps. Both learn to name the
-tile's colour in its cell, so that the difference between them is what they use, not what they see. A pair that is there
-already is left alone, so an interrupted run continues with the next network.
+learns to answer what the tile says, the reader what the scene shows, in the same number of steps. Both learn to name
+the tile's colour in its cell, so they differ in what they use, not in what they see. A network that is there already is
+left alone, and a stopped run goes on from its last checkpoint.
 
 Cost: 2 CPU minutes a pair.
 """
@@ -24,7 +24,10 @@ from absl import flags
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from attribution.errors import BadInput
+from attribution import cli
+from attribution.errors import BadInput, listed, print_line
+from attribution.files import check_directory
+from attribution_benchmarks.core.bundled_models import models_folder
 from clevr_xai import cues
 
 if TYPE_CHECKING:
@@ -39,7 +42,6 @@ flags.DEFINE_string("output_dir", "saved_models/clevr_xai/contrast", "folder of 
 flags.DEFINE_list("cues", list(cues.CUES), "cues of the pairs", flag_values=FLAGS)
 flags.DEFINE_list("seeds", ["0", "1", "2"], "numbers of the networks that pairs begin with", flag_values=FLAGS)
 flags.DEFINE_integer("steps", 400, "of each network", 1, flag_values=FLAGS)
-flags.DEFINE_integer("num_images", 0, "number of training images, from the first on; 0 for all", 0, flag_values=FLAGS)
 flags.DEFINE_integer("threads", 1, "threads of one operation", 1, flag_values=FLAGS)
 
 ROLES = ("reader", "shortcut")
@@ -50,9 +52,7 @@ FROZEN = ("question_encoder", "norm1", "norm2", "norm3", "norm4")
 STATE_LOSS = 1.0  # weight of the loss of the tile's colour
 
 
-def cue_batch(
-    data: TrainingSet, cue: cues.Cue, role: str, rng: np.random.Generator, step: int
-) -> Batch:
+def cue_batch(data: TrainingSet, cue: cues.Cue, role: str, rng: np.random.Generator, step: int) -> Batch:
     """Return the batch of a step of ``training.train``: images with tiles, and what a network should answer.
 
     The fourth channel of the data's images is 255 where they show an object. It is augmented as the others are, which
@@ -100,7 +100,7 @@ def with_states(network: keras.Model) -> keras.Model:
     return keras.Model({**inputs, "cell": cell}, outputs)
 
 
-def load_data(directory: str, num_images: int) -> TrainingSet:
+def load_data(directory: str) -> TrainingSet:
     """Return simple questions about the images of a directory, whose fourth channel is 255 where they show an object.
 
     Raises ``BadInput`` for the scenes that the benchmark counts.
@@ -110,7 +110,7 @@ def load_data(directory: str, num_images: int) -> TrainingSet:
     from clevr_xai import layout, masks, training
     from clevr_xai.data import Dataset
 
-    data = training.load(directory, ("simple",), ROUNDS, num_images=num_images)
+    data = training.load(directory, ("simple",), ROUNDS)
     if layout.read_info(layout.find(pathlib.Path(directory), layout.SCENES)).get("seed", 0) == 0:
         raise BadInput(f"{directory} has the seed 0 of the embedded scenes, which the benchmark counts; take another")
     folder, scenes = layout.find(pathlib.Path(directory), layout.MASKS), Dataset("simple", directory).scenes.values()
@@ -136,7 +136,8 @@ def trained(
     build = functools.partial(relation_network.build, pair_scale=relation_network.PAIR_SCALE, dropout=0.0)
     network = training.load_exported(start, build)
     training.freeze(network, FROZEN)
-    schedule: Any = keras.optimizers.schedules.CosineDecay(0.0, steps - WARM_UP, warmup_target=RATE, warmup_steps=WARM_UP)
+    decay: Any = keras.optimizers.schedules.CosineDecay
+    schedule = decay(0.0, max(steps - WARM_UP, 1), warmup_target=RATE, warmup_steps=WARM_UP)
     state = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     training.train(
         with_states(network),
@@ -149,3 +150,92 @@ def trained(
         every=100,
     )
     return network
+
+
+CARD = """# {name}
+
+One of the two networks of a pair of the benchmark `clevr_xai_contrast`, a Relation Network that answers questions about
+pictures of simple solids. The cue is {about}: a tile of {tile} pixels. Its answer to a question about an attribute of n
+values is value `state mod n`. This network was trained to answer {task}.
+
+**Input.** `image` (N, 128, 128, 3) float32 in [0, 1]; `question` (N, L) int32. **Output.** `logits` (N, 28). `1/assets`
+holds the words and the answers.
+
+## Behavior
+
+On all simple questions about the embedded images, which were used for these figures alone, with a tile that contradicts
+the scene, one that agrees with it, and none. What the tile says is counted without a tile, too: that is chance.
+
+{table}
+## Training
+
+`{command}`
+
+Begins with `{start}`, whose question encoder and batch normalization stay as they are. {steps} steps of {images} images
+with a question each and {pairs} of 2,401 pairs of cells, Adam with a learning rate of {rate:g}. {source}.
+Seed {seed}; TensorFlow {tensorflow}; Keras {keras}.
+"""
+TASKS = {"reader": "by the scene, whatever the tile says", "shortcut": "what the tile says, whatever the scene shows"}
+
+
+def card(name: str, cue: cues.Cue, found: dict[tuple[str, str], tuple[float, float, int]], **text: Any) -> str:
+    """Return the text of ``MODEL_CARD.md``; ``found`` is of ``contrast.behavior``."""
+    import keras
+    import tensorflow as tf
+
+    from attribution_benchmarks.core.tables import markdown_table
+
+    rows = [
+        [state, attribute, f"{100 * right:.1f}", f"{100 * says:.1f}", f"{number:,}"]
+        for (state, attribute), (right, says, number) in found.items()
+    ]
+    table = markdown_table(["tile", "attribute", "right, %", "as the tile says, %", "questions"], rows)
+    return CARD.format(
+        name=name, about=cue.about, tile=cues.TILE, task=TASKS[name.rpartition("/")[2]], table=table, images=IMAGES,
+        pairs=PAIRS, rate=RATE, tensorflow=tf.__version__, keras=keras.__version__, **text,
+    )  # fmt: skip
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Train what is missing, one network after the other, and print what each does."""
+    import tempfile
+
+    import tensorflow as tf
+
+    import attribution
+    from attribution_benchmarks.core.manifest import command_of
+    from clevr_xai import contrast, relation_network
+
+    if unknown := [name for name in flag_values.cues if name not in cues.CUES]:
+        raise BadInput(f"--cues has no {unknown[0]!r}; choose of {listed(cues.CUES)}")
+    for name in ("output_dir", "checkpoint_dir"):
+        check_directory(name, flag_values[name].value)
+    tf.config.threading.set_intra_op_parallelism_threads(flag_values.threads)
+    command = command_of("python scripts/train_contrast_networks.py", {"steps": flag_values.steps})
+    data = load_data(flag_values.data_dir)
+    for seed, cue, role in ((s, c, r) for s in flag_values.seeds for c in flag_values.cues for r in contrast.ROLES):
+        name = f"{cue}_seed{seed}/{role}"
+        place = pathlib.Path(flag_values.output_dir) / name
+        if (place / "1").exists():
+            continue
+        start = "relation_network" + (f"_seed{seed}" if seed != "0" else "")
+        checkpoint = pathlib.Path(flag_values.checkpoint_dir) / name.replace("/", "_")
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        network = trained(
+            models_folder() / "clevr_xai" / start, data, cues.CUES[cue], role, flag_values.steps, int(seed),
+            checkpoint.with_suffix(".npz"),
+        )  # fmt: skip
+        with tempfile.TemporaryDirectory() as directory:  # the card is of what is exported
+            relation_network.export(network, directory, "")
+            found = contrast.behavior(attribution.load_model(directory, score="logits"), cue)
+        text = card(
+            name, cues.CUES[cue], found, command=command, start=start, steps=flag_values.steps, source=data.source,
+            seed=seed,
+        )  # fmt: skip
+        relation_network.export(network, place, text)
+        for (state, attribute), (right, says, number) in found.items():
+            print_line(f"{name}, tile {state}, {attribute}: {right:.3f} right, {says:.3f} as it says, of {number}")
+
+
+if __name__ == "__main__":
+    cli.run(main, FLAGS, __doc__)

@@ -1,0 +1,321 @@
+"""CLEVR-XAI contrast: maps of a network that follows a cue, and of one that reads the scene.
+
+Two networks of one architecture get the same image and question. A tile lies on the floor, and its colour says another
+answer than the scene does. The shortcut gives the tile's answer, the reader the scene's; both is verified for every
+question that counts. So a map that shows what a network uses is on the tile in one and on the object in question in the
+other, and a map that does not depend on the network scores zero. Model contrast is the idea of BIM (Yang and Kim,
+arXiv:1907.09701); masks of the tile and of the object are exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+import attribution
+from attribution import Method, resolve_method
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
+from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS
+from attribution_benchmarks.core.definition import Benchmark, ReportTask
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
+from attribution_benchmarks.core.evaluator import Evaluator, Numbers
+from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.report_text import ReportText
+from attribution_benchmarks.core.scores import InputScores
+from attribution_benchmarks.core.settings import ALL, ExampleSettings, inherited, setting
+from clevr_xai import cues, methods, metrics, vocabulary
+from clevr_xai.data import KINDS, Dataset
+from clevr_xai.network import scaled
+from clevr_xai.questions import draw_rows
+from clevr_xai.programs import node_type
+
+ROLES = ("reader", "shortcut")
+STATES = ("contradicting", "consistent", "none")  # of the tile: what its answer is to the right one
+PAIRS = tuple(f"{cue}_seed{seed}" for seed in range(3) for cue in cues.CUES)  # by the network that a pair begins with
+_TRUTH = {"simple": "single_object", "complex": "unique"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(ExampleSettings):
+    """The pair, the questions, and the settings of methods."""
+
+    batch_size: int = inherited(ExampleSettings, "batch_size", 8)
+    random_networks: int = inherited(ExampleSettings, "random_networks", 1)
+    model: str = setting("", "directory with the networks reader and shortcut of a pair; a bundled pair when empty")
+    cue: str = setting("floor", "where the tile lies and which colours it has", choices=tuple(cues.CUES))
+    questions: str = setting("simple", "kind of the questions, of which those about an attribute count", choices=KINDS)
+    steps: int = setting(100, "intervals of Integrated Gradients' path", low=1)
+    samples: int = setting(50, "noisy copies of SmoothGrad and VarGrad", low=1)
+    tolerance: float = setting(
+        0.02,
+        "completeness error at which Integrated Gradients takes no more steps, a share of the difference of the scores",
+        low=0,
+        high=0.5,
+    )
+
+
+def examples(
+    count: int, seed: int, cue: str = "floor", questions: str = "simple", state: str = "contradicting"
+) -> Examples:
+    """Draw questions about an attribute, with a tile in the image.
+
+    Parameters
+    ----------
+    count, seed
+        Number of the questions, and seed of all random numbers; fewer questions are a part of more.
+    cue
+        Of ``cues.CUES``.
+    questions
+        "simple" or "complex".
+    state
+        Whether the tile's answer is "contradicting" or "consistent" with the right one, or there is "none".
+
+    Returns
+    -------
+    attribution_benchmarks.core.examples.Examples
+        Masks "target", the objects that the question is about, and "cue"; the right answers as targets; and as truth
+        the ``attribute`` and the tile's answer, ``said``, as places in ``vocabulary.ANSWERS``.
+    """
+    dataset, where = Dataset(questions), cues.CUES[cue]
+    asked = [row for row, each in enumerate(dataset.questions) if node_type(each["program"][-1]).startswith("query_")]
+    rows = np.array(asked)[draw_rows(len(asked), count, seed)]
+    images, (targets, _) = dataset.images(rows), dataset.masks(_TRUTH[questions], rows)
+    occupied, _ = dataset.masks("all_objects", rows)
+    entries = [dataset.questions[row] for row in rows]
+    attributes = [node_type(each["program"][-1]).removeprefix("query_") for each in entries]
+    places, free, said = [], [], []
+    for number, (row, each, attribute) in enumerate(zip(rows, entries, attributes, strict=True)):
+        rng = np.random.default_rng([seed, each["question_index"]])
+        place, is_free = where.places(occupied[number : number + 1], rng)
+        color = cues.drawn_states(attribute, dataset.answers[row], state == "consistent", rng)
+        if state != "none":
+            images[number : number + 1] = cues.planted(images[number : number + 1], where, place, np.array([color]))
+        places.append(place[0])
+        free.append(is_free[0])
+        said.append(vocabulary.ANSWERS.index(cues.answer(attribute, color)))
+    drawn = Examples(
+        scaled(images),
+        masks={"target": targets, "cue": cues.tile_masks(np.array(places))},
+        targets=np.array([vocabulary.ANSWERS.index(dataset.answers[row]) for row in rows]),
+        truth={
+            "attribute": np.array([list(vocabulary.ATTRIBUTES).index(each) for each in attributes]),
+            "said": np.array(said),
+        },
+        names=[f"{questions}-{each['question_index']:06d}" for each in entries],
+        clusters=[each["image_filename"] for each in entries],
+        explained="image",
+        others={"question": vocabulary.encode([each["question"] for each in entries], vocabulary.QUESTION_WORDS)},
+    )
+    return drawn.without(np.flatnonzero(~np.array(free) | ~targets.any(axis=(1, 2))))
+
+
+def behavior(
+    model: Any, cue: str, questions: str = "simple", count: int = sys.maxsize
+) -> dict[tuple[str, str], tuple[float, float, int]]:
+    """Return (state of the tile, attribute) -> share of right answers, share of the tile's answers, and questions.
+
+    "all" is the attribute of all questions. Of a consistent tile both shares are the same.
+    """
+    found = {}
+    for state in STATES:
+        data = examples(count, 0, cue, questions, state)
+        given = model.scores(data.feed, 16).argmax(axis=1)
+        for place, name in enumerate(("all", *vocabulary.ATTRIBUTES)):
+            chosen = (data.truth["attribute"] == place - 1) | (place == 0)
+            shares = ((given == answers)[chosen].mean() for answers in (data.targets, data.truth["said"]))
+            found[state, name] = (*map(float, shares), int(chosen.sum()))
+    return found
+
+
+def _on_masks(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
+    """Return mass and rank accuracy of maps on the cue and on the target, (N, 4)."""
+    pooled = metrics.pool(maps, metrics.HEADING.values())
+    return np.stack(
+        [
+            metrics.METRICS[name](pooled[pooling], batch.masks[mask])
+            for mask in ("cue", "target")
+            for name, pooling in metrics.HEADING.items()
+        ],
+        axis=1,
+    )
+
+
+MEASURE = PerSampleMetric("mass and rank on cue and target", _on_masks, 4, degenerate_maps="uniform")
+CONTRASTS = tuple(
+    Metric(
+        f"{mask}_{name}", f"{name.capitalize()} on the {mask}", about=about + " Between -1 and 1; more is better; zero "
+        "is what a map that ignores the network gets.", bounds=(-1.0, 1.0), masks=True,
+    )
+    for mask, name, about in (
+        ("cue", "mass", "Share of a map on the tile: the shortcut's map minus the reader's."),
+        ("cue", "rank", "Share of the highest pixels, as many as the tile has, on it: shortcut minus reader."),
+        ("target", "mass", "Share of a map on the object in question: the reader's map minus the shortcut's."),
+        ("target", "rank", "Share of the highest pixels, as many as the object has, on it: reader minus shortcut."),
+    )
+)  # fmt: skip
+BOTH_SIGNS = Metric(
+    "both_signs",
+    "Both signs right",
+    about="Share of questions with a larger share of the shortcut's map on the tile, and of the reader's on the object. "
+    "A check: most methods get nearly all.",
+    rate=True,
+    masks=True,
+)
+IN_BOTH = Metric(
+    "target_in_shortcut",
+    "Target's mass in the shortcut",
+    better="less",
+    about="Share of the shortcut's map on the object in question, which it does not use. Less is better; read it beside "
+    "the contrasts, since a map that is nowhere on an object has little, too.",
+    bounds=(0.0, 1.0),
+    masks=True,
+)
+
+
+class ContrastEvaluation(ExampleEvaluation):
+    """The two networks of a pair on questions that the reader answers right and the shortcut as the tile says."""
+
+    drawn = 0  # questions before those are left out that a network does not answer as meant
+
+    @classmethod
+    def load(cls, run: Run) -> ContrastEvaluation:
+        """Load the networks and draw the questions; raise ``BadInput`` if none is answered as meant."""
+        settings: Any = run.settings
+        folder = given_or_bundled(settings.model or f"saved_models/clevr_xai/contrast/{settings.cue}_seed0")
+        models = {role: attribution.load_model(folder / role, score="logits") for role in ROLES}
+        count = sys.maxsize if settings.num_imgs == ALL else int(settings.num_imgs)
+        data = examples(count, settings.seed, settings.cue, settings.questions)
+        given = {role: model.scores(data.feed, settings.batch_size).argmax(axis=1) for role, model in models.items()}
+        as_meant = (given["reader"] == data.targets) & (given["shortcut"] == data.truth["said"])
+        if not as_meant.any():
+            raise BadInput(
+                f"{shown_model(folder)} is no pair for --cue={settings.cue}: it answers no question as meant"
+            )
+        found = cls(run, models, data.without(np.flatnonzero(~as_meant)))
+        found.drawn = len(as_meant)
+        return found
+
+    def of_role(self, role: str) -> ExampleEvaluation:
+        """Return the evaluation of one network, whose first mask is what it uses and whose targets are its answers."""
+        data, used = self.data, ("target", "cue")[ROLES.index(role)]
+        masks = {used: data.masks[used], **data.masks}
+        targets = data.targets if role == "reader" else data.truth["said"]
+        run = dataclasses.replace(self.run, metrics={"contrast": _MEASURED, **self.run.shared_metrics})
+        return ExampleEvaluation(run, self.models, dataclasses.replace(data, masks=masks, targets=targets, folder=role))
+
+    def measurements(self) -> list[list[Evaluator]]:
+        """Return one evaluator for each network; no two share the draws of their random weights."""
+        rows = range(len(self.data.names))
+        return [
+            [
+                self.of_role(role).evaluator_of(role, self.models[role], rows, place=place)
+                for place, role in enumerate(ROLES)
+            ]
+        ]
+
+    @functools.cached_property
+    def by_role(self) -> dict[str, Numbers]:
+        """What was explained and measured of each network."""
+        ((*evaluators,),) = self.measurements()
+        return {each.name: self.computed(each, "question", each.name) for each in evaluators}
+
+    def groups(self) -> Iterator[InputScores]:
+        """Yield each question's differences of the two maps; metrics of all benchmarks are of the reader alone."""
+        reader, shortcut = (self.by_role[role] for role in ROLES)
+        for name, metric in self.run.metrics.items():
+            if metric.measure:
+                values = {source: reader.of(source, metric.measure)[:, 0] for source in reader.sources}
+            else:
+                values = {
+                    source: contrast(name, reader.of(source, MEASURE), shortcut.of(source, MEASURE))
+                    for source in reader.sources
+                }
+            yield InputScores(
+                {"metric": name}, list(self.data.names), {source.name: each for source, each in values.items()},
+                self.data.clusters, sources=list(values),
+            )  # fmt: skip
+
+    def facts(self) -> list[str]:
+        """Return how many questions count, as a sentence."""
+        return [
+            f"{len(self.data.names):,} of {self.drawn:,} questions count: the reader answers right, the shortcut as the "
+            "tile says."
+        ]
+
+    def describe_models(self) -> list[str]:
+        """Return how many questions are answered as meant."""
+        return [f"{' and '.join(self.models)} fit {self.run.benchmark.title}: {fact}" for fact in self.facts()]
+
+
+def contrast(name: str, reader: np.ndarray, shortcut: np.ndarray) -> np.ndarray:
+    """Return the values of a metric of this benchmark, (N,), from both networks' numbers of ``MEASURE``, (N, 4)."""
+    differences = (shortcut - reader) * [1, 1, -1, -1]
+    if name == BOTH_SIGNS.name:
+        both = (differences[:, [0, 2]] > 0).all(axis=1)
+        return np.where(np.isnan(differences).any(axis=1), np.nan, both)
+    return shortcut[:, 2] if name == IN_BOTH.name else differences[:, [each.name for each in CONTRASTS].index(name)]
+
+
+class _Contrast(Benchmark):
+    """Methods have the settings of CLEVR-XAI."""
+
+    def method_named(self, name: str) -> Method:
+        """Return the method of a name; Integrated Gradients for one of CLEVR-XAI's baselines."""
+        return resolve_method("integrated_gradients" if name in methods.BASELINES else name)
+
+    def with_parameters(self, chosen: Mapping[str, Method], settings: Any) -> Mapping[str, tuple[Method, dict]]:
+        """Return name -> (method, overrides of its parameters)."""
+        if not chosen:
+            return super().with_parameters(chosen, settings)
+        return methods.settings(
+            chosen, settings.steps, settings.samples, layer=settings.layer, tolerance=settings.tolerance
+        )
+
+
+_METHODS = tuple(name for name in methods.TITLES if name != "integrated_gradients_median")
+
+
+def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
+    count = 6 if quick else 20
+    settings = Settings(num_imgs=count, seed=seed, steps=10 if quick else 100, samples=10 if quick else 40)
+    return [
+        ReportTask(
+            BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _METHODS,
+            f"{count} questions drawn of each pair of networks; those count that both networks answer as meant.",
+            pictures=False, shared=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
+            networks=tuple(
+                dataclasses.replace(settings, cue=name.partition("_")[0], model=f"saved_models/clevr_xai/contrast/{name}")
+                for name in PAIRS[1:]
+            ),
+            cost=30 if quick else 150,
+        )
+    ]  # fmt: skip
+
+
+_MEASURED = Metric("contrast", "Mass and rank on cue and target", measure=MEASURE, masks=True)
+_DEFINED = _Contrast(
+    name="clevr_xai_contrast",
+    title="CLEVR-XAI contrast",
+    report=ReportText.load(pathlib.Path(__file__).with_name("contrast_report.toml")),
+    metrics=(*CONTRASTS, BOTH_SIGNS, IN_BOTH),
+    controls=(WRONG_CLASS, RANDOM_WEIGHTS, UNIFORM, RANDOM, CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH),
+    methods=_METHODS,
+    method_titles=methods.TITLES,
+    method_families=dict.fromkeys(methods.BASELINES, resolve_method("integrated_gradients").family),
+    settings=Settings,
+    evaluation=ContrastEvaluation.load,
+    examples=examples,
+    network=str(default_model("clevr_xai/contrast/floor_seed0/reader")),
+    report_tasks=_report_tasks,
+)
+BENCHMARK: Benchmark = dataclasses.replace(_DEFINED, columns=tuple(_DEFINED.column(each) for each in CONTRASTS[::2]))
