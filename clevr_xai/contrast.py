@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,27 +22,33 @@ import numpy as np
 import attribution
 from attribution import Method, resolve_method
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Batch
+from attribution.plotting import no_mathtext
+from attribution_benchmarks.core import report_examples
+from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
 from attribution_benchmarks.core.evaluator import Evaluator, Numbers
 from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.figures import PictureGrid, save_figure
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
-from attribution_benchmarks.core.scores import InputScores
+from attribution_benchmarks.core.scores import InputScores, Scores
 from attribution_benchmarks.core.settings import ALL, ExampleSettings, inherited, setting
-from clevr_xai import cues, methods, metrics, vocabulary
+from clevr_xai import cues, methods, metrics, pictures, vocabulary
 from clevr_xai.data import KINDS, Dataset
 from clevr_xai.network import scaled
-from clevr_xai.questions import draw_rows
 from clevr_xai.programs import node_type
+from clevr_xai.questions import draw_rows
 
 ROLES = ("reader", "shortcut")
 STATES = ("contradicting", "consistent", "none")  # of the tile: what its answer is to the right one
 PAIRS = tuple(f"{cue}_seed{seed}" for seed in range(3) for cue in cues.CUES)  # by the network that a pair begins with
+_FOLDER = "saved_models/clevr_xai/contrast"
+_SHOWN = 4  # questions of a picture
+_OUTLINES = {"target": "white", "cue": "#00ffa0"}
 _TRUTH = {"simple": "single_object", "complex": "unique"}
 
 
@@ -84,7 +91,7 @@ def examples(
     -------
     attribution_benchmarks.core.examples.Examples
         Masks "target", the objects that the question is about, and "cue"; the right answers as targets; and as truth
-        the ``attribute`` and the tile's answer, ``said``, as places in ``vocabulary.ANSWERS``.
+        the ``sentence``, the ``attribute`` and the tile's answer, ``said``, as places in ``vocabulary.ANSWERS``.
     """
     dataset, where = Dataset(questions), cues.CUES[cue]
     asked = [row for row, each in enumerate(dataset.questions) if node_type(each["program"][-1]).startswith("query_")]
@@ -110,6 +117,7 @@ def examples(
         truth={
             "attribute": np.array([list(vocabulary.ATTRIBUTES).index(each) for each in attributes]),
             "said": np.array(said),
+            "sentence": np.array([each["question"] for each in entries]),
         },
         names=[f"{questions}-{each['question_index']:06d}" for each in entries],
         clusters=[each["image_filename"] for each in entries],
@@ -166,8 +174,8 @@ CONTRASTS = tuple(
 BOTH_SIGNS = Metric(
     "both_signs",
     "Both signs right",
-    about="Share of questions with a larger share of the shortcut's map on the tile, and of the reader's on the object. "
-    "A check: most methods get nearly all.",
+    about="Share of questions whose tile has a larger share of the shortcut's map, and whose object of the reader's. A "
+    "check: most methods get nearly all.",
     rate=True,
     masks=True,
 )
@@ -175,8 +183,8 @@ IN_BOTH = Metric(
     "target_in_shortcut",
     "Target's mass in the shortcut",
     better="less",
-    about="Share of the shortcut's map on the object in question, which it does not use. Less is better; read it beside "
-    "the contrasts, since a map that is nowhere on an object has little, too.",
+    about="Share of the shortcut's map on the object in question, which it does not use. Less is better; read it "
+    "beside the contrasts, since a map that is nowhere on an object has little, too.",
     bounds=(0.0, 1.0),
     masks=True,
 )
@@ -191,7 +199,7 @@ class ContrastEvaluation(ExampleEvaluation):
     def load(cls, run: Run) -> ContrastEvaluation:
         """Load the networks and draw the questions; raise ``BadInput`` if none is answered as meant."""
         settings: Any = run.settings
-        folder = given_or_bundled(settings.model or f"saved_models/clevr_xai/contrast/{settings.cue}_seed0")
+        folder = given_or_bundled(settings.model or f"{_FOLDER}/{settings.cue}_seed0")
         models = {role: attribution.load_model(folder / role, score="logits") for role in ROLES}
         count = sys.maxsize if settings.num_imgs == ALL else int(settings.num_imgs)
         data = examples(count, settings.seed, settings.cue, settings.questions)
@@ -248,9 +256,57 @@ class ContrastEvaluation(ExampleEvaluation):
     def facts(self) -> list[str]:
         """Return how many questions count, as a sentence."""
         return [
-            f"{len(self.data.names):,} of {self.drawn:,} questions count: the reader answers right, the shortcut as the "
-            "tile says."
+            f"{len(self.data.names):,} of {self.drawn:,} questions count: the reader answers right, the shortcut as "
+            "the tile says."
         ]
+
+    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
+        """Write ``pairs.png`` and so on, the maps of both networks, and ``inputs.npz`` for a report."""
+        groups, names = scores.groups, list(self.run.methods)
+        rows = report_examples.choose(groups[: len(CONTRASTS)], [], names, min(_SHOWN, len(self.data.names)))
+        maps = {role: self._pictures(role, rows) for role in ROLES}
+        images = np.rint(255 * np.asarray(self.data.inputs)[rows]).astype(np.uint8)
+        save_figure(self._figure(rows, images, maps), directory, "pairs", formats, trim=False)
+        examples = []
+        for place, row in enumerate(rows):
+            views = tuple(
+                report_examples.ExampleView(
+                    role, images[place], self.data.masks[used][row],
+                    {name: found[place] for name, found in maps[role].items()}, f"answers {self._answer(role, row)}",
+                )
+                for role, used in zip(ROLES, ("target", "cue"), strict=True)
+            )  # fmt: skip
+            metric_names = tuple(group.where["metric"] for group in groups)
+            sentence = str(self.data.truth["sentence"][row])
+            examples.append(report_examples.Example(self.data.names[row], metric_names, sentence, views))
+        report_examples.save(directory, examples)
+
+    def _answer(self, role: str, row: int) -> str:
+        given = self.data.targets if role == "reader" else self.data.truth["said"]
+        return vocabulary.ANSWERS[np.asarray(given)[row]]
+
+    def _pictures(self, role: str, rows: Sequence[int]) -> dict[str, np.ndarray]:
+        """Return the maps of one network as pictures, method -> (n, H, W) uint8."""
+        of_role, (height, width) = self.of_role(role), np.shape(self.data.inputs)[1:3]
+        measure = report_examples.MapPicture("picture", pictures.map_bytes, width=height * width)
+        key = {"benchmark": self.run.benchmark.name, "model": self.models[role].fingerprint}
+        batches = of_role.data.batches(self.settings.batch_size, rows)
+        explainer = of_role.explainer(self.models[role])
+        return report_examples.maps_of(explainer, measure, batches, key, [examples], self.run.store, (height, width))
+
+    @no_mathtext
+    def _figure(self, rows: Sequence[int], images: np.ndarray, maps: Mapping[str, Mapping[str, np.ndarray]]) -> Any:
+        titles, columns = self.run.benchmark.row_titles(map(MapSource, self.run.methods)), 1 + len(self.run.methods)
+        grid = PictureGrid(2 * len(rows), columns, 1.2, 0.08, 0.24, left=0.3, right=0.8)
+        for line, (place, role) in enumerate(itertools.product(range(len(rows)), ROLES)):
+            grid.name(line, role)
+            grid.draw(line, 0, images[place], f"answers {self._answer(role, rows[place])}")
+            for column, (name, found) in enumerate(maps[role].items(), 1):
+                drawn = grid.draw(line, column, found[place] / 255, titles[name])
+            for column, (mask, colour) in itertools.product(range(columns), _OUTLINES.items()):
+                grid.outline(line, column, self.data.masks[mask][rows[place]], colour)
+        grid.scale(drawn, "share of the map's own 99.8th percentile")
+        return grid.figure
 
     def describe_models(self) -> list[str]:
         """Return how many questions are answered as meant."""
@@ -292,9 +348,9 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
         ReportTask(
             BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _METHODS,
             f"{count} questions drawn of each pair of networks; those count that both networks answer as meant.",
-            pictures=False, shared=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
+            shared=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
             networks=tuple(
-                dataclasses.replace(settings, cue=name.partition("_")[0], model=f"saved_models/clevr_xai/contrast/{name}")
+                dataclasses.replace(settings, cue=name.partition("_")[0], model=f"{_FOLDER}/{name}")
                 for name in PAIRS[1:]
             ),
             cost=30 if quick else 150,
@@ -314,6 +370,7 @@ _DEFINED = _Contrast(
     method_families=dict.fromkeys(methods.BASELINES, resolve_method("integrated_gradients").family),
     settings=Settings,
     evaluation=ContrastEvaluation.load,
+    figures=True,
     examples=examples,
     network=str(default_model("clevr_xai/contrast/floor_seed0/reader")),
     report_tasks=_report_tasks,
