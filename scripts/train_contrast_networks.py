@@ -110,9 +110,9 @@ def load_data(directory: str) -> TrainingSet:
     from clevr_xai import layout, masks, training
     from clevr_xai.data import Dataset
 
-    data = training.load(directory, ("simple",), ROUNDS)
     if layout.read_info(layout.find(pathlib.Path(directory), layout.SCENES)).get("seed", 0) == 0:
         raise BadInput(f"{directory} has the seed 0 of the embedded scenes, which the benchmark counts; take another")
+    data = training.load(directory, ("simple",), ROUNDS)
     folder, scenes = layout.find(pathlib.Path(directory), layout.MASKS), Dataset("simple", directory).scenes.values()
     objects = np.stack(
         [
