@@ -10,7 +10,6 @@ arXiv:1907.09701); masks of the tile and of the object are exact.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import pathlib
 import sys
@@ -29,7 +28,7 @@ from attribution_benchmarks.core.bundled_models import default_model, given_or_b
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
-from attribution_benchmarks.core.evaluator import Evaluator, Numbers
+from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.figures import PictureGrid, save_figure
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
@@ -39,6 +38,7 @@ from attribution_benchmarks.core.scores import InputScores, Scores
 from attribution_benchmarks.core.settings import ALL, ExampleSettings, inherited, setting
 from clevr_xai import cues, methods, metrics, pictures, vocabulary
 from clevr_xai.data import KINDS, Dataset
+from clevr_xai.methods import COSTLY
 from clevr_xai.network import scaled
 from clevr_xai.programs import node_type
 from clevr_xai.questions import draw_rows
@@ -161,33 +161,52 @@ def _on_masks(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
 MEASURE = PerSampleMetric("mass and rank on cue and target", _on_masks, 4, degenerate_maps="uniform")
 CONTRASTS = tuple(
     Metric(
-        f"{mask}_{name}", f"{name.capitalize()} on the {mask}", about=about + " Between -1 and 1; more is better; zero "
-        "is what a map that ignores the network gets.", bounds=(-1.0, 1.0), masks=True,
+        name, title, bounds=(-1.0, 1.0), masks=True,
+        about=f"{about}. Between -1 and 1; more is better; zero is what a map that ignores the network gets.",
     )
-    for mask, name, about in (
-        ("cue", "mass", "Share of a map on the tile: the shortcut's map minus the reader's."),
-        ("cue", "rank", "Share of the highest pixels, as many as the tile has, on it: shortcut minus reader."),
-        ("target", "mass", "Share of a map on the object in question: the reader's map minus the shortcut's."),
-        ("target", "rank", "Share of the highest pixels, as many as the object has, on it: reader minus shortcut."),
+    for name, title, about in (
+        ("cue_mass", "Mass on the cue", "Share of a map on the tile: the shortcut's map minus the reader's"),
+        ("cue_rank", "Rank on the cue",
+         "As many highest pixels as the tile has, the share on it: shortcut minus reader"),
+        ("target_mass", "Mass on the target", "Share of a map on the object in question: reader minus shortcut"),
+        ("target_rank", "Rank on the target",
+         "As many highest pixels as the object has, the share on it: reader minus shortcut"),
     )
 )  # fmt: skip
-BOTH_SIGNS = Metric(
-    "both_signs",
-    "Both signs right",
-    about="Share of questions whose tile has a larger share of the shortcut's map, and whose object of the reader's. A "
-    "check: most methods get nearly all.",
-    rate=True,
-    masks=True,
-)
-IN_BOTH = Metric(
-    "target_in_shortcut",
-    "Target's mass in the shortcut",
-    better="less",
-    about="Share of the shortcut's map on the object in question, which it does not use. Less is better; read it "
-    "beside the contrasts, since a map that is nowhere on an object has little, too.",
-    bounds=(0.0, 1.0),
-    masks=True,
-)
+CHECKS = (
+    Metric(
+        "both_signs", "Both signs right", rate=True, masks=True,
+        about="Share of questions whose tile has more of the shortcut's map, and whose object more of the reader's. A "
+        "check: most methods get nearly all.",
+    ),
+    Metric(
+        "target_in_reader", "Target, reader", bounds=(0.0, 1.0), masks=True,
+        about="Share of the reader's map on the object in question: CLEVR-XAI's mass accuracy. More is better.",
+    ),
+    Metric(
+        "target_in_shortcut", "Target, shortcut", "less", bounds=(0.0, 1.0), masks=True,
+        about="Share of the shortcut's map on the object, which it does not use. Less is better; a map that is nowhere "
+        "on an object has little, too, so read it beside the contrasts.",
+    ),
+)  # fmt: skip
+
+
+def values(name: str, reader: np.ndarray, shortcut: np.ndarray) -> np.ndarray:
+    """Return the values of a metric, (N,), from the numbers of ``MEASURE`` of both networks' maps, (N, 4)."""
+    differences = (shortcut - reader) * [1, 1, -1, -1]
+    if name == "both_signs":
+        return np.where(np.isnan(differences).any(axis=1), np.nan, (differences[:, [0, 2]] > 0).all(axis=1))
+    shares = {"target_in_reader": reader[:, 2], "target_in_shortcut": shortcut[:, 2]}
+    return {**shares, **dict(zip((each.name for each in CONTRASTS), differences.T, strict=True))}[name]
+
+
+class _OfRole(ExampleEvaluation):
+    """One network of a pair; its costly methods have no controls."""
+
+    def explainer(self, model: Any, controls: Any = (), controlled: Any = None, methods: Any = None) -> Any:
+        """Return what makes the network's maps; see ``Evaluation.explainer``."""
+        cheap = [name for name in self.run.methods if name not in COSTLY]
+        return super().explainer(model, controls, cheap if controlled is None else controlled, methods)
 
 
 class ContrastEvaluation(ExampleEvaluation):
@@ -219,39 +238,27 @@ class ContrastEvaluation(ExampleEvaluation):
         masks = {used: data.masks[used], **data.masks}
         targets = data.targets if role == "reader" else data.truth["said"]
         run = dataclasses.replace(self.run, metrics={"contrast": _MEASURED, **self.run.shared_metrics})
-        return ExampleEvaluation(run, self.models, dataclasses.replace(data, masks=masks, targets=targets, folder=role))
+        return _OfRole(run, self.models, dataclasses.replace(data, masks=masks, targets=targets, folder=role))
 
     def measurements(self) -> list[list[Evaluator]]:
         """Return one evaluator for each network; no two share the draws of their random weights."""
-        rows = range(len(self.data.names))
-        return [
-            [
-                self.of_role(role).evaluator_of(role, self.models[role], rows, place=place)
-                for place, role in enumerate(ROLES)
-            ]
-        ]
-
-    @functools.cached_property
-    def by_role(self) -> dict[str, Numbers]:
-        """What was explained and measured of each network."""
-        ((*evaluators,),) = self.measurements()
-        return {each.name: self.computed(each, "question", each.name) for each in evaluators}
+        rows, places = range(len(self.data.names)), enumerate(ROLES)
+        return [[self.of_role(role).evaluator_of(role, self.models[role], rows, place=place) for place, role in places]]
 
     def groups(self) -> Iterator[InputScores]:
-        """Yield each question's differences of the two maps; metrics of all benchmarks are of the reader alone."""
-        reader, shortcut = (self.by_role[role] for role in ROLES)
+        """Yield each question's values of the two maps; metrics of all benchmarks are of the reader alone."""
+        (evaluators,) = self.measurements()
+        reader, shortcut = (self.computed(each, "question", each.name) for each in evaluators)
         for name, metric in self.run.metrics.items():
-            if metric.measure:
-                values = {source: reader.of(source, metric.measure)[:, 0] for source in reader.sources}
-            else:
-                values = {
-                    source: contrast(name, reader.of(source, MEASURE), shortcut.of(source, MEASURE))
-                    for source in reader.sources
-                }
+            found = {
+                source.name: reader.of(source, metric.measure)[:, 0]
+                if metric.measure
+                else values(name, reader.of(source, MEASURE), shortcut.of(source, MEASURE))
+                for source in reader.sources
+            }
             yield InputScores(
-                {"metric": name}, list(self.data.names), {source.name: each for source, each in values.items()},
-                self.data.clusters, sources=list(values),
-            )  # fmt: skip
+                {"metric": name}, list(self.data.names), found, self.data.clusters, sources=list(reader.sources)
+            )
 
     def facts(self) -> list[str]:
         """Return how many questions count, as a sentence."""
@@ -313,15 +320,6 @@ class ContrastEvaluation(ExampleEvaluation):
         return [f"{' and '.join(self.models)} fit {self.run.benchmark.title}: {fact}" for fact in self.facts()]
 
 
-def contrast(name: str, reader: np.ndarray, shortcut: np.ndarray) -> np.ndarray:
-    """Return the values of a metric of this benchmark, (N,), from both networks' numbers of ``MEASURE``, (N, 4)."""
-    differences = (shortcut - reader) * [1, 1, -1, -1]
-    if name == BOTH_SIGNS.name:
-        both = (differences[:, [0, 2]] > 0).all(axis=1)
-        return np.where(np.isnan(differences).any(axis=1), np.nan, both)
-    return shortcut[:, 2] if name == IN_BOTH.name else differences[:, [each.name for each in CONTRASTS].index(name)]
-
-
 class _Contrast(Benchmark):
     """Methods have the settings of CLEVR-XAI."""
 
@@ -363,7 +361,7 @@ _DEFINED = _Contrast(
     name="clevr_xai_contrast",
     title="CLEVR-XAI contrast",
     report=ReportText.load(pathlib.Path(__file__).with_name("contrast_report.toml")),
-    metrics=(*CONTRASTS, BOTH_SIGNS, IN_BOTH),
+    metrics=(*CONTRASTS, *CHECKS),
     controls=(WRONG_CLASS, RANDOM_WEIGHTS, UNIFORM, RANDOM, CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH),
     methods=_METHODS,
     method_titles=methods.TITLES,

@@ -152,29 +152,6 @@ def trained(
     return network
 
 
-CARD = """# {name}
-
-One of the two networks of a pair of the benchmark `clevr_xai_contrast`, a Relation Network that answers questions about
-pictures of simple solids. The cue is {about}: a tile of {tile} pixels. Its answer to a question about an attribute of n
-values is value `state mod n`. This network was trained to answer {task}.
-
-**Input.** `image` (N, 128, 128, 3) float32 in [0, 1]; `question` (N, L) int32. **Output.** `logits` (N, 28). `1/assets`
-holds the words and the answers.
-
-## Behavior
-
-On all simple questions about the embedded images, which were used for these figures alone, with a tile that contradicts
-the scene, one that agrees with it, and none. What the tile says is counted without a tile, too: that is chance.
-
-{table}
-## Training
-
-`{command}`
-
-Begins with `{start}`, whose question encoder and batch normalization stay as they are. {steps} steps of {images} images
-with a question each and {pairs} of 2,401 pairs of cells, Adam with a learning rate of {rate:g}. {source}.
-Seed {seed}; TensorFlow {tensorflow}; Keras {keras}.
-"""
 TASKS = {"reader": "by the scene, whatever the tile says", "shortcut": "what the tile says, whatever the scene shows"}
 
 
@@ -190,7 +167,7 @@ def card(name: str, cue: cues.Cue, found: dict[tuple[str, str], tuple[float, flo
         for (state, attribute), (right, says, number) in found.items()
     ]
     table = markdown_table(["tile", "attribute", "right, %", "as the tile says, %", "questions"], rows)
-    return CARD.format(
+    return pathlib.Path(cues.__file__).with_name("contrast_card.md").read_text("utf-8").format(
         name=name, about=cue.about, tile=cues.TILE, task=TASKS[name.rpartition("/")[2]], table=table, images=IMAGES,
         pairs=PAIRS, rate=RATE, tensorflow=tf.__version__, keras=keras.__version__, **text,
     )  # fmt: skip
