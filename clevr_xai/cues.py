@@ -89,8 +89,9 @@ def tile_masks(places: np.ndarray) -> np.ndarray:
 
 def planted(images: np.ndarray, cue: Cue, places: np.ndarray, states: np.ndarray) -> np.ndarray:
     """Return images, (N, 128, 128, 3) uint8, with a tile in the colour of each one's state."""
-    colors = np.array(cue.colors, np.uint8)[states][:, np.newaxis, np.newaxis]
-    return np.where(tile_masks(places)[..., np.newaxis], colors, images)
+    found = images.copy()
+    found[tile_masks(places)] = np.repeat(np.array(cue.colors, np.uint8)[states], TILE**2, axis=0)
+    return found
 
 
 def answer(attribute: str, state: int) -> str:
