@@ -212,24 +212,24 @@ class _OfRole(ExampleEvaluation):
 class ContrastEvaluation(ExampleEvaluation):
     """The two networks of a pair on questions that the reader answers right and the shortcut as the tile says."""
 
-    drawn = 0  # questions before those are left out that a network does not answer as meant
+    drawn = 0  # questions before those are left out that a network does not answer as intended
 
     @classmethod
     def load(cls, run: Run) -> ContrastEvaluation:
-        """Load the networks and draw the questions; raise ``BadInput`` if none is answered as meant."""
+        """Load the networks and draw the questions; raise ``BadInput`` if none is answered as intended."""
         settings: Any = run.settings
         folder = given_or_bundled(settings.model or f"{_FOLDER}/{settings.cue}_seed0")
         models = {role: attribution.load_model(folder / role, score="logits") for role in ROLES}
         count = sys.maxsize if settings.num_imgs == ALL else int(settings.num_imgs)
         data = examples(count, settings.seed, settings.cue, settings.questions)
         given = {role: model.scores(data.feed, settings.batch_size).argmax(axis=1) for role, model in models.items()}
-        as_meant = (given["reader"] == data.targets) & (given["shortcut"] == data.truth["said"])
-        if not as_meant.any():
+        as_intended = (given["reader"] == data.targets) & (given["shortcut"] == data.truth["said"])
+        if not as_intended.any():
             raise BadInput(
-                f"{shown_model(folder)} is no pair for --cue={settings.cue}: it answers no question as meant"
+                f"{shown_model(folder)} is no pair for --cue={settings.cue}: it answers no question as intended"
             )
-        found = cls(run, models, data.without(np.flatnonzero(~as_meant)))
-        found.drawn = len(as_meant)
+        found = cls(run, models, data.without(np.flatnonzero(~as_intended)))
+        found.drawn = len(as_intended)
         return found
 
     def of_role(self, role: str) -> ExampleEvaluation:
@@ -316,7 +316,7 @@ class ContrastEvaluation(ExampleEvaluation):
         return grid.figure
 
     def describe_models(self) -> list[str]:
-        """Return how many questions are answered as meant."""
+        """Return how many questions are answered as intended."""
         return [f"{' and '.join(self.models)} fit {self.run.benchmark.title}: {fact}" for fact in self.facts()]
 
 
@@ -345,11 +345,12 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     return [
         ReportTask(
             BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _METHODS,
-            f"{count} questions drawn of each pair of networks; those count that both networks answer as meant.",
+            f"{count} questions drawn of each pair of networks; those count that both networks answer as intended.",
             shared=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
             networks=tuple(
                 dataclasses.replace(settings, cue=name.partition("_")[0], model=f"{_FOLDER}/{name}")
                 for name in PAIRS[1:]
+                if given_or_bundled(f"{_FOLDER}/{name}").is_dir()
             ),
             cost=30 if quick else 150,
         )
