@@ -63,12 +63,6 @@ class Settings(ExampleSettings):
     questions: str = setting("simple", "kind of the questions, of which those about an attribute count", choices=KINDS)
     steps: int = setting(100, "intervals of Integrated Gradients' path", low=1)
     samples: int = setting(50, "noisy copies of SmoothGrad and VarGrad", low=1)
-    tolerance: float = setting(
-        0.02,
-        "completeness error at which Integrated Gradients takes no more steps, a share of the difference of the scores",
-        low=0,
-        high=0.5,
-    )
 
 
 def examples(
@@ -267,57 +261,30 @@ class ContrastEvaluation(ExampleEvaluation):
             "the tile says."
         ]
 
-    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write ``pairs.png`` and so on, the maps of both networks, and ``inputs.npz`` for a report."""
-        groups, names = scores.groups, list(self.run.methods)
-        rows = report_examples.choose(groups[: len(CONTRASTS)], [], names, min(_SHOWN, len(self.data.names)))
-        maps = {role: self._pictures(role, rows) for role in ROLES}
-        images = np.rint(255 * np.asarray(self.data.inputs)[rows]).astype(np.uint8)
-        save_figure(self._figure(rows, images, maps), directory, "pairs", formats, trim=False)
-        examples = []
-        for place, row in enumerate(rows):
-            views = tuple(
-                report_examples.ExampleView(
-                    role, images[place], self.data.masks[used][row],
-                    {name: found[place] for name, found in maps[role].items()}, f"answers {self._answer(role, row)}",
-                )
-                for role, used in zip(ROLES, ("target", "cue"), strict=True)
-            )  # fmt: skip
-            metric_names = tuple(group.where["metric"] for group in groups)
-            sentence = str(self.data.truth["sentence"][row])
-            examples.append(report_examples.Example(self.data.names[row], metric_names, sentence, views))
-        report_examples.save(directory, examples)
-
-    def _answer(self, role: str, row: int) -> str:
-        given = self.data.targets if role == "reader" else self.data.truth["said"]
-        return vocabulary.ANSWERS[np.asarray(given)[row]]
-
-    def _pictures(self, role: str, rows: Sequence[int]) -> dict[str, np.ndarray]:
-        """Return the maps of one network as pictures, method -> (n, H, W) uint8."""
-        of_role, (height, width) = self.of_role(role), np.shape(self.data.inputs)[1:3]
-        measure = report_examples.MapPicture("picture", pictures.map_bytes, width=height * width)
-        key = {"benchmark": self.run.benchmark.name, "model": self.models[role].fingerprint}
-        batches = of_role.data.batches(self.settings.batch_size, rows)
-        explainer = of_role.explainer(self.models[role])
-        return report_examples.maps_of(explainer, measure, batches, key, [examples], self.run.store, (height, width))
-
     @no_mathtext
-    def _figure(self, rows: Sequence[int], images: np.ndarray, maps: Mapping[str, Mapping[str, np.ndarray]]) -> Any:
-        titles, columns = self.run.benchmark.row_titles(map(MapSource, self.run.methods)), 1 + len(self.run.methods)
-        grid = PictureGrid(2 * len(rows), columns, 1.2, 0.08, 0.24, left=0.3, right=0.8)
-        for line, (place, role) in enumerate(itertools.product(range(len(rows)), ROLES)):
-            grid.name(line, role)
-            grid.draw(line, 0, images[place], f"answers {self._answer(role, rows[place])}")
-            for column, (name, found) in enumerate(maps[role].items(), 1):
-                drawn = grid.draw(line, column, found[place] / 255, titles[name])
-            for column, (mask, colour) in itertools.product(range(columns), _OUTLINES.items()):
-                grid.outline(line, column, self.data.masks[mask][rows[place]], colour)
+    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
+        """Write ``pairs.png`` and so on: some questions with the maps of both networks, tile and object outlined."""
+        names, data = list(self.run.methods), self.data
+        rows = report_examples.choose(scores.groups[: len(CONTRASTS)], [], names, min(_SHOWN, len(data.names)))
+        shape, titles = np.shape(data.inputs)[1:3], self.run.benchmark.row_titles(map(MapSource, names))
+        measure = report_examples.MapPicture("picture", pictures.map_bytes, width=int(np.prod(shape)))
+        grid = PictureGrid(2 * len(rows), 1 + len(names), 1.2, 0.08, 0.24, left=0.3, right=0.8)
+        for number, role in enumerate(ROLES):
+            network, of_role = self.models[role], self.of_role(role)
+            maps = report_examples.maps_of(
+                of_role.explainer(network), measure, of_role.data.batches(self.settings.batch_size, rows),
+                {"benchmark": self.run.benchmark.name, "model": network.fingerprint}, [examples], self.run.store, shape,
+            )  # fmt: skip
+            for place, row in enumerate(rows):
+                line, given = 2 * place + number, vocabulary.ANSWERS[np.asarray(of_role.data.targets)[row]]
+                grid.name(line, role)
+                drawn = grid.draw(line, 0, data.inputs[row], f"answer: {given}")
+                for column, name in enumerate(names, 1):
+                    drawn = grid.draw(line, column, maps[name][place] / 255, titles[name])
+                for column, (mask, colour) in itertools.product(range(1 + len(names)), _OUTLINES.items()):
+                    grid.outline(line, column, data.masks[mask][row], colour)
         grid.scale(drawn, "share of the map's own 99.8th percentile")
-        return grid.figure
-
-    def describe_models(self) -> list[str]:
-        """Return how many questions are answered as intended."""
-        return [f"{' and '.join(self.models)} fit {self.run.benchmark.title}: {fact}" for fact in self.facts()]
+        save_figure(grid.figure, directory, "pairs", formats, trim=False)
 
 
 class _Contrast(Benchmark):
@@ -331,9 +298,7 @@ class _Contrast(Benchmark):
         """Return name -> (method, overrides of its parameters)."""
         if not chosen:
             return super().with_parameters(chosen, settings)
-        return methods.settings(
-            chosen, settings.steps, settings.samples, layer=settings.layer, tolerance=settings.tolerance
-        )
+        return methods.settings(chosen, settings.steps, settings.samples, layer=settings.layer)
 
 
 _METHODS = tuple(name for name in methods.TITLES if name != "integrated_gradients_median")
@@ -346,7 +311,7 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
         ReportTask(
             BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _METHODS,
             f"{count} questions drawn of each pair of networks; those count that both networks answer as intended.",
-            shared=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
+            pictures=False, shared=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
             networks=tuple(
                 dataclasses.replace(settings, cue=name.partition("_")[0], model=f"{_FOLDER}/{name}")
                 for name in PAIRS[1:]
@@ -370,6 +335,7 @@ _DEFINED = _Contrast(
     settings=Settings,
     evaluation=ContrastEvaluation.load,
     figures=True,
+    map_error=0.2,  # as CLEVR-XAI, whose networks have this architecture
     examples=examples,
     network=str(default_model("clevr_xai/contrast/floor_seed0/reader")),
     report_tasks=_report_tasks,

@@ -123,7 +123,7 @@ def test_batches_teach_the_tile_to_one_and_the_scene_to_the_other():
     def batch(role, step):
         return train_contrast_networks.cue_batch(data, cue, role, np.random.default_rng(step), step)
 
-    (inputs, read), (_, followed) = batch("reader", 0), batch("shortcut", 0)
+    (_, read), (_, followed) = batch("reader", 0), batch("shortcut", 0)
     assert (read["state"] == followed["state"]).all() and (read["answer"] != followed["answer"]).any()
     assert np.bincount(read["state"], minlength=cues.STATES).all()
     for role, weighed in (("reader", 160), ("shortcut", 1)):
