@@ -134,8 +134,8 @@ def behavior(
         given = model.scores(data.feed, 16).argmax(axis=1)
         for place, name in enumerate(("all", *vocabulary.ATTRIBUTES)):
             chosen = (data.truth["attribute"] == place - 1) | (place == 0)
-            shares = ((given == answers)[chosen].mean() for answers in (data.targets, data.truth["said"]))
-            found[state, name] = (*map(float, shares), int(chosen.sum()))
+            right, says = (float((given == one)[chosen].mean()) for one in (data.targets, data.truth["said"]))
+            found[state, name] = right, says, int(chosen.sum())
     return found
 
 
