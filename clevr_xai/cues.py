@@ -10,9 +10,10 @@ import dataclasses
 
 import numpy as np
 
-from clevr_xai.relation_network import CELL, CELLS, FIRST_CENTRE, IMAGE_SIZE
+from clevr_xai.masks import SIZE
 from clevr_xai.vocabulary import ATTRIBUTES, COLORS
 
+CELLS, CELL, FIRST_CENTRE = 7, 16, 15  # of ``relation_network``, whose import takes seconds
 TILE = 12  # pixels along a side
 STATES = 8
 _JITTER = 2  # most pixels between the centres of a tile and of its cell
@@ -82,7 +83,7 @@ def cells_of(places: np.ndarray) -> np.ndarray:
 
 def tile_masks(places: np.ndarray) -> np.ndarray:
     """Return the pixels of tiles at some places, (N, 128, 128) bool."""
-    away = np.arange(IMAGE_SIZE) - places[..., np.newaxis]  # (N, 2, 128)
+    away = np.arange(SIZE) - places[..., np.newaxis]  # (N, 2, 128)
     inside = (away >= 0) & (away < TILE)
     return inside[:, 0, :, np.newaxis] & inside[:, 1, np.newaxis, :]
 

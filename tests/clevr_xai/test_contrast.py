@@ -41,6 +41,11 @@ def test_fewer_questions_are_a_part_of_more():
     np.testing.assert_array_equal(many.inputs[places], few.inputs)
 
 
+def test_cells_are_those_of_the_network():
+    for name in ("CELLS", "CELL", "FIRST_CENTRE"):
+        assert getattr(cues, name) == getattr(relation_network, name)
+
+
 def test_free_places_touch_no_object():
     occupied = np.ones((2, 128, 128), bool)
     occupied[0, 40:58, 56:74] = False  # around the centre of row 2, column 3
