@@ -48,7 +48,7 @@ def test_cells_are_those_of_the_network():
 
 def test_free_places_touch_no_object():
     occupied = np.ones((2, 128, 128), bool)
-    occupied[0, 40:58, 56:74] = False  # around the centre of row 2, column 3
+    occupied[0, 38:56, 54:72] = False  # around the centre of row 2, column 3
     places, free = cues.CUES["floor"].places(occupied, np.random.default_rng(0))
     assert free.tolist() == [True, False] and cues.cells_of(places)[0] == 2 * relation_network.CELLS + 3
     assert not (occupied & cues.tile_masks(places))[0].any()
