@@ -74,7 +74,8 @@ def scored():
 def test_maps_without_the_network_score_zero_and_the_truth_one(scored):
     for metric in (*contrast.CONTRASTS, contrast.CHECKS[0]):
         assert all(scored[name, metric.name]["value"] == 0 for name in IGNORANT)
-        assert scored["ground_truth", metric.name]["value"] == 1
+        # An object of fewer pixels than the tile leaves ranks to chance.
+        assert scored["ground_truth", metric.name]["value"] == pytest.approx(1, abs=0.01 * metric.name.endswith("rank"))
 
 
 def test_a_method_scores_more_than_on_random_weights(scored):
