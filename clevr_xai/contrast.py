@@ -45,11 +45,16 @@ from clevr_xai.questions import draw_rows
 
 ROLES = ("reader", "shortcut")
 STATES = ("contradicting", "consistent", "none")  # of the tile: what its answer is to the right one
-PAIRS = tuple(f"{cue}_seed{seed}" for seed in range(3) for cue in cues.CUES)  # by the network that a pair begins with
 _FOLDER = "saved_models/clevr_xai/contrast"
 _SHOWN = 4  # questions of a picture
 _OUTLINES = {"target": "white", "cue": "#00ffa0"}
 _TRUTH = {"simple": "single_object", "complex": "unique"}
+
+
+def pairs() -> list[str]:
+    """Return the names of the bundled pairs, ``CUE_seedN``, by the network that they begin with; the default first."""
+    found = (path.name for path in given_or_bundled(_FOLDER).glob("*_seed*"))
+    return sorted(found, key=lambda name: (name[-1], list(cues.CUES).index(name.partition("_")[0])))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -314,8 +319,7 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
             pictures=False, shared=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
             networks=tuple(
                 dataclasses.replace(settings, cue=name.partition("_")[0], model=f"{_FOLDER}/{name}")
-                for name in PAIRS[1:]
-                if given_or_bundled(f"{_FOLDER}/{name}").is_dir()
+                for name in pairs()[1:]
             ),
             cost=30 if quick else 150,
         )

@@ -16,7 +16,7 @@ from clevr_xai.data import EMBEDDED
 from scripts import train_contrast_networks
 
 FOLDER = models_folder() / "clevr_xai/contrast"
-NETWORKS = [f"{pair}/{role}" for pair in contrast.PAIRS for role in contrast.ROLES]
+NETWORKS = [f"{pair}/{role}" for pair in contrast.pairs() for role in contrast.ROLES]
 IGNORANT = ("uniform", "random", "centre_prior", "edge_detector")
 
 
@@ -109,7 +109,7 @@ def test_networks_are_small_and_their_cards_say_what_was_reached(name):
     assert size < 2_500_000
     text = (FOLDER / name / "MODEL_CARD.md").read_text("utf-8")
     right, says = map(float, re.search(r"\| contradicting \| all \| +([\d.]+) \| +([\d.]+) \|", text).groups())
-    assert (says >= 97) if name.endswith("shortcut") else (right >= 95.5 and says <= 3)
+    assert (says >= 97) if name.endswith("shortcut") else (right >= 95 and says <= 3)
 
 
 @pytest.mark.parametrize("name", NETWORKS[:2])
