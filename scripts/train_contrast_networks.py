@@ -15,6 +15,7 @@ Cost: 2 CPU minutes a pair.
 from __future__ import annotations
 
 import functools
+import itertools
 import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from attribution import cli
-from attribution.errors import BadInput, listed, print_line
+from attribution.errors import BadInput, print_line
 from attribution.files import check_directory
 from attribution_benchmarks.core.bundled_models import models_folder
 from clevr_xai import cues
@@ -39,7 +40,6 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_string("data_dir", "data/clevr_xai_contrast", "images to train on", flag_values=FLAGS)
 flags.DEFINE_string("checkpoint_dir", "data/contrast", "for checkpoints and logs", flag_values=FLAGS)
 flags.DEFINE_string("output_dir", "saved_models/clevr_xai/contrast", "folder of the pairs", flag_values=FLAGS)
-flags.DEFINE_list("cues", list(cues.CUES), "cues of the pairs", flag_values=FLAGS)
 flags.DEFINE_list("seeds", ["0", "1", "2"], "numbers of the networks that pairs begin with", flag_values=FLAGS)
 flags.DEFINE_integer("steps", 400, "of each network", 1, flag_values=FLAGS)
 
@@ -180,13 +180,11 @@ def main(flag_values: flags.FlagValues) -> None:
     from attribution_benchmarks.core.manifest import command_of
     from clevr_xai import contrast, relation_network
 
-    if unknown := [name for name in flag_values.cues if name not in cues.CUES]:
-        raise BadInput(f"--cues has no {unknown[0]!r}; choose of {listed(cues.CUES)}")
     for name in ("output_dir", "checkpoint_dir"):
         check_directory(name, flag_values[name].value)
     command = command_of("python scripts/train_contrast_networks.py", {"steps": flag_values.steps})
     data = load_data(flag_values.data_dir)
-    for seed, cue, role in ((s, c, r) for s in flag_values.seeds for c in flag_values.cues for r in contrast.ROLES):
+    for seed, cue, role in itertools.product(flag_values.seeds, cues.CUES, contrast.ROLES):
         name = f"{cue}_seed{seed}/{role}"
         place = pathlib.Path(flag_values.output_dir) / name
         if (place / "1").exists():

@@ -401,10 +401,9 @@ class ExampleEvaluation(Evaluation):
 
     def describe_models(self) -> list[str]:
         """Return the shape of the inputs and the number of classes."""
-        inputs = self.data.inputs
+        first, shape = next(iter(self.data.batches(1))).load().inputs, self.data.inputs.shape[1:]
         return [
-            f"{name} fits {self.run.benchmark.title}: inputs of shape {inputs.shape[1:]} to "
-            f"{model.scores(inputs[:1]).shape[1]} classes"
+            f"{name} fits {self.run.benchmark.title}: inputs of shape {shape} to {model.scores(first).shape[1]} classes"
             for name, model in self.models.items()
         ]
 
