@@ -224,7 +224,7 @@ class ContrastEvaluation(ExampleEvaluation):
         given = {role: model.scores(data.feed, settings.batch_size).argmax(axis=1) for role, model in models.items()}
         as_intended = (given["reader"] == data.targets) & (given["shortcut"] == data.truth["said"])
         if not as_intended.any():
-            raise BadInput(f"no network of {shown_model(folder)} answers as it should; name the --cue of this pair")
+            raise BadInput(f"the pair {shown_model(folder)} answers no question as it should; name its --cue")
         found = cls(run, models, data.without(np.flatnonzero(~as_intended)))
         found.drawn = len(as_intended)
         return found
