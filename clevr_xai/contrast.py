@@ -35,7 +35,7 @@ from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.scores import InputScores, Scores
-from attribution_benchmarks.core.settings import ALL, ExampleSettings, inherited, setting
+from attribution_benchmarks.core.settings import ALL, Count, ExampleSettings, MapSettings, inherited, setting
 from clevr_xai import cues, methods, metrics, pictures, vocabulary
 from clevr_xai.data import KINDS, Dataset
 from clevr_xai.methods import COSTLY
@@ -58,12 +58,13 @@ def pairs() -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(ExampleSettings):
+class Settings(MapSettings):
     """The pair, the questions, and the settings of methods."""
 
-    batch_size: int = inherited(ExampleSettings, "batch_size", 8)
-    random_networks: int = inherited(ExampleSettings, "random_networks", 1)
-    model: str = setting("", "directory with the networks reader and shortcut of a pair; a bundled pair when empty")
+    batch_size: int = inherited(MapSettings, "batch_size", 8)
+    random_networks: int = inherited(MapSettings, "random_networks", 1)
+    num_imgs: Count = inherited(ExampleSettings, "num_imgs", 20)
+    pair: str = setting("", "directory with the networks reader and shortcut; the bundled pair of the cue when empty")
     cue: str = setting("floor", "where the tile lies and which colours it has", choices=tuple(cues.CUES))
     questions: str = setting("simple", "kind of the questions, of which those about an attribute count", choices=KINDS)
     steps: int = setting(100, "intervals of Integrated Gradients' path", low=1)
@@ -217,7 +218,7 @@ class ContrastEvaluation(ExampleEvaluation):
     def load(cls, run: Run) -> ContrastEvaluation:
         """Load the networks and draw the questions; raise ``BadInput`` if none is answered as intended."""
         settings: Any = run.settings
-        folder = given_or_bundled(settings.model or f"{_FOLDER}/{settings.cue}_seed0")
+        folder = given_or_bundled(settings.pair or f"{_FOLDER}/{settings.cue}_seed0")
         models = {role: attribution.load_model(folder / role, score="logits") for role in ROLES}
         count = sys.maxsize if settings.num_imgs == ALL else int(settings.num_imgs)
         data = examples(count, settings.seed, settings.cue, settings.questions)
@@ -314,9 +315,9 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
         ReportTask(
             BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _METHODS,
             f"{count} questions drawn of each pair of networks; those count that both networks answer as intended.",
-            pictures=False, shared=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
+            pictures=False, shared=False, own_model=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
             networks=tuple(
-                dataclasses.replace(settings, cue=name.partition("_")[0], model=f"{_FOLDER}/{name}")
+                dataclasses.replace(settings, cue=name.partition("_")[0], pair=f"{_FOLDER}/{name}")
                 for name in pairs()[1:]
             ),
             cost=30 if quick else 150,

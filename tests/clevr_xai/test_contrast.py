@@ -97,8 +97,8 @@ def test_saved_maps_have_the_same_scores(tmp_path):
     np.testing.assert_allclose(*values, rtol=1e-6)
 
 
-def test_a_pair_of_another_cue_is_one_line():
-    settings = contrast.Settings(num_imgs=1, model=str(FOLDER / "missing"))
+def test_a_missing_pair_is_one_line():
+    settings = contrast.Settings(num_imgs=1, pair=str(FOLDER / "missing"))
     with pytest.raises(BadInput, match="missing"):
         attribution_benchmarks.evaluate(contrast.BENCHMARK, ["gradient"], settings)
 
