@@ -24,9 +24,11 @@ SHIPPED_MODELS = (
     "exact",
     "parts",
 )  # folders of saved_models; what is exported for servers stays behind
-FURTHER_MODELS = [  # for RMCS, and nine more pairs of networks for means over networks
+FURTHER_MODELS = [  # for RMCS, and more pairs of networks for means over networks
     *(f"bim/scene{number}" for number in range(1, 10)),
     *(f"bim/seed{number}" for number in range(1, 10)),
+    *(f"clevr_xai/contrast/corner_seed{number}" for number in range(3)),
+    *(f"clevr_xai/contrast/floor_seed{number}" for number in range(1, 3)),
 ]
 
 
@@ -71,7 +73,7 @@ def set_up_models() -> None:
     setup(
         name="attribution-benchmarks-models",
         version=VERSION,
-        description="Further networks of attribution-benchmarks: those of BIM's relative MCS, and nine more pairs",
+        description="Further networks of attribution-benchmarks: those of BIM's relative MCS, and more pairs",
         long_description="Installed next to the package's own.\n",
         long_description_content_type="text/markdown",
         author="The authors of attribution-benchmarks",
@@ -121,6 +123,7 @@ def set_up_code() -> None:
             "clevr_xai.generation": ["families/*.json"],
             "clevr_xai": [
                 "report.toml",
+                "contrast_report.toml",
                 "paper.json",
                 "embedded/*.json.gz",
                 "embedded/images/*.png",

@@ -155,7 +155,8 @@ def score(
     methods
         One method or several, as of ``evaluate``.
     benchmarks
-        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris", "sequences", "parts"), or
+        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris", "sequences", "parts",
+        "clevr_xai_contrast"), or
         ``"file.py:NAME"`` of custom ones.
     model
         SavedModel, or ``.keras`` or ``.h5`` file, to explain instead of each benchmark's network. A benchmark that it

@@ -417,10 +417,9 @@ class ExampleEvaluation(Evaluation):
 
     def describe_models(self) -> list[str]:
         """Return the shape of the inputs and the number of classes."""
-        inputs = self.data.inputs
+        first, shape = next(iter(self.data.batches(1))).load().inputs, self.data.inputs.shape[1:]
         return [
-            f"{name} fits {self.run.benchmark.title}: inputs of shape {inputs.shape[1:]} to "
-            f"{model.scores(inputs[:1]).shape[1]} classes"
+            f"{name} fits {self.run.benchmark.title}: inputs of shape {shape} to {model.scores(first).shape[1]} classes"
             for name, model in self.models.items()
         ]
 
@@ -429,15 +428,20 @@ class ExampleEvaluation(Evaluation):
         model = next(iter(self.models.values()), None)
         return [[self.evaluator_of(self.run.benchmark.name, model, range(len(self.data.names)))]]
 
-    def evaluator_of(self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None) -> Evaluator:
-        """Return the evaluator of some examples on one network, with some ``methods``, or those of the run."""
+    def evaluator_of(
+        self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None, place: int = 0
+    ) -> Evaluator:
+        """Return the evaluator of some examples on one network, with some ``methods``, or those of the run.
+
+        ``place`` is the number of the network among several whose maps are compared, see ``random_weights.network``.
+        """
         run, benchmark, data = self.run, self.run.benchmark, self.data
         for metric in run.metrics.values():
             if metric.masks and not data.masks:
                 raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
         assert benchmark.examples
         return Evaluator(
-            self.explainer(model, networks(benchmark.controls, self.settings.random_networks), methods=methods),
+            self.explainer(model, networks(benchmark.controls, self.settings.random_networks, place), methods=methods),
             [metric.measure for metric in run.metrics.values() if metric.measure],
             {"benchmark": benchmark.name, "model": model.fingerprint if model else "", "score": str(benchmark.score)},
             [benchmark.examples, type(self)],
