@@ -26,7 +26,7 @@ LEFT_OUT = {
     "tests/test_wheel.py builds and installs a wheel": ["pip wheel", "pip install dist/"],
     "needs Docker": ["docker run", "attribution-benchmarks serve$", "bash scripts/serve.sh$"],
     "downloads, or needs what was downloaded": [
-        "bash scripts/download", "MODELS_URL=", "python scripts/construct_bim_dataset.py --coco_dir",
+        "bash scripts/download", "python scripts/construct_bim_dataset.py --coco_dir",
         "python -m bim.metrics --compat=upstream", "python scripts/construct_delta_patch.py --data_dir",
         "python scripts/generate_clevr_xai.py --renderer=blender",
         "python scripts/train_bim_models.py --data_dir=data/bim --architecture",
