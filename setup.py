@@ -111,6 +111,7 @@ def set_up_code() -> None:
             "": ["py.typed", "*_card.md"],
             "attribution": ["*.toml"],
             "attribution.methods": ["presets/*.toml", "registry.toml"],
+            "attribution_benchmarks": ["published/*"],
             "attribution_benchmarks.choosing": ["worth.json"],
             "attribution_benchmarks.report": ["templates/*"],
             "attribution_benchmarks.exact": ["*.toml"],

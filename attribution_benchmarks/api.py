@@ -7,14 +7,15 @@ import dataclasses
 import functools
 import logging
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attribution import Method
-from attribution.errors import BadInput, listed
+from attribution import Method, resolve_method
+from attribution.errors import BadInput, listed, print_line
 from attribution.files import cache_directory
 from attribution.savedmodel.paths import find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
@@ -29,7 +30,10 @@ from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.core.settings import RunSettings
 from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.report import placement, published
+from attribution_benchmarks.report.placement import Ranking
 from attribution_benchmarks.report.presets import tasks_of
+from attribution_benchmarks.report.published import PublishedSet
 from attribution_benchmarks.report.tasks import of_fitting
 
 Methods = Sequence[MethodLike] | Mapping[str, MethodLike]
@@ -149,8 +153,12 @@ def score(
     metrics: str | Sequence[str] = (),
     quick: bool = True,
     seed: int = 0,
+    time: float = 180.0,
 ) -> Scores:
     """Score attribution methods on benchmarks, with the settings of the report and each benchmark's baselines.
+
+    On a benchmark with published scores, only these methods are computed, on its inputs and networks, and ranked among
+    the published methods. Other benchmarks, and all with a ``model``, ``metrics`` or a ``seed``, give a table.
 
     Parameters
     ----------
@@ -165,14 +173,18 @@ def score(
     metrics
         Further metrics, as ``--metrics`` of the report takes them: names of docs/metrics.md or ``"file.py:NAME"``.
     quick
-        The inputs and samples of the report's ``--quick``; False for those of a full report.
+        Without published scores, the inputs and samples of the report's ``--quick``; False for those of a full report.
     seed
         Seed of random numbers.
+    time
+        Seconds for the comparison with published methods. If they do not suffice for all networks and controls, fewer
+        are computed, and the result says which.
 
     Returns
     -------
     Scores
-        Of methods and baselines on all benchmarks. They are stored in the cache, so that a second call is fast; those
+        Of methods and baselines on all benchmarks; a ``report.placement.Ranking`` where they are compared with
+        published methods. They are stored in the cache, so that a second call is fast; those
         of a function that reads files or changes itself are not, and a line on standard error says so.
 
     Raises
@@ -193,7 +205,11 @@ def score(
     checked = RunSettings(seed=seed)
     parts: list[Scores] = []
     skipped: dict[str, str] = {}
+    compared = [] if model or added or checked.seed else published.sets(places)
+    ranked = _ranked(given, compared, time) if compared else None
     for place in places:
+        if place in {one.benchmark for one in compared}:
+            continue
         benchmark = benchmark_named(place)
         for task in tasks_of(benchmark, place, quick, checked.seed, added):
             if not task.methods:  # TCAV scores concepts, not methods
@@ -209,11 +225,46 @@ def score(
             except BadInput as error:
                 refused = dict.fromkeys(given, str(error))
             skipped |= {f"{task.title}: {name}": why for name, why in refused.items()}
+    if not parts and ranked:
+        return ranked
     if not parts:
         raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
     found = Scores.joined(parts)
     notes = "".join(f"Not scored: {place}: {reason}\n" for place, reason in skipped.items())
-    return dataclasses.replace(found, text=found.text + notes, manifest={**found.manifest, "skipped": skipped})
+    found = dataclasses.replace(found, text=found.text + notes, manifest={**found.manifest, "skipped": skipped})
+    if not ranked:
+        return found
+    joined = Scores.joined([ranked, found])
+    return dataclasses.replace(ranked, **{name: getattr(joined, name) for name in ("rows", "groups", "titles", "text")})
+
+
+def _ranked(methods: Mapping[str, MethodLike], sets: Sequence[PublishedSet], seconds: float) -> Ranking:
+    """Return the places of methods among the published ones."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise BadInput(f"time={seconds!r}: expected a positive number of seconds")
+    known = {source.method for one in sets for source in one.scores.sources}
+    for name, method in methods.items():
+        if name in known and method != name:
+            raise BadInput(f"'{name}' is a published method; give yours another name: {{\"my_{name}\": function}}")
+        if isinstance(method, str):
+            resolve_method(name)  # raises for an unknown one
+    store = ScoreStore(str(cache_directory("scores")))
+    with contextlib.closing(store), _quiet(), Bars() as bars:
+
+        def score_of(task: ReportTask, names: Sequence[str]) -> Scores:
+            run = prepare(
+                benchmark_named(task.place), {name: methods[name] for name in names}, task.settings,
+                metrics=task.metrics, store=store, progress=bars, place=task.place,
+            )  # fmt: skip
+            groups = [group for group in load(run).groups() if group.kept]
+            sources = dict.fromkeys(source for group in groups for source in group.sources)
+            return Scores(groups=groups, titles=run.benchmark.row_titles(sources))
+
+        say = functools.partial(print_line, file=sys.stderr)
+        found, remarks = placement.compute(sets, list(methods), score_of, seconds, say)
+    if not any(found.values()) and not known & methods.keys():
+        raise BadInput(" ".join(remarks))
+    return placement.ranking({one: found[one.task] for one in sets}, list(methods), remarks)
 
 
 def _scored_in_cache(

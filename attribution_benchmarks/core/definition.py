@@ -120,8 +120,6 @@ class ReportTask:
         Settings of each further trained network that can be scored.
     once
         Metrics and methods that only the benchmark's own network is scored by.
-    seldom
-        Costly methods that networks beyond the default number are not scored by.
     network
         Number of the further network that it scores; 0 for the benchmark's own.
     """
@@ -144,21 +142,20 @@ class ReportTask:
     further_cost: float = 0.0
     networks: tuple[RunSettings, ...] = ()
     once: tuple[str, ...] = ()
-    seldom: tuple[str, ...] = ()
     network: int = 0
 
-    def with_methods(self, methods: Sequence[str]) -> ReportTask:
-        """Return the task with other methods."""
-        return dataclasses.replace(self, methods=tuple(methods))
+    @property
+    def series(self) -> str:
+        """Name of the task on the benchmark's own network."""
+        return self.name.removesuffix(f"_network{self.network}")
 
-    def on_network(self, number: int, default: int) -> ReportTask:
-        """Return the task on a further network, from 1; ``default`` is the default number of networks."""
-        skipped = {*self.once, *(self.seldom if number >= default else ())}
+    def on_network(self, number: int) -> ReportTask:
+        """Return the task on a further network, from 1."""
         return dataclasses.replace(
             self, name=f"{self.name}_network{number}", title=f"{self.title}, network {number + 1}",
             settings=self.networks[number - 1], pictures=False,
-            methods=tuple(name for name in self.methods if name not in skipped),
-            metrics=tuple(name for name in self.metrics if name not in skipped), own_model=False, network=number,
+            methods=tuple(name for name in self.methods if name not in self.once),
+            metrics=tuple(name for name in self.metrics if name not in self.once), own_model=False, network=number,
             cost=self.further_cost or self.cost,
         )  # fmt: skip
 

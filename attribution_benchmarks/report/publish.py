@@ -30,7 +30,7 @@ LEGEND = (
 def publish(directory: pathlib.Path, data: ReportData) -> str:
     """Write tables, manifest and pages into the directory of the report, each atomically.
 
-    Returns the matrix as text, and the main result of a finished run.
+    Returns the matrix as text, and the main result.
     """
     rows = long_rows(data.matrix, data.tests)
     described = {
@@ -39,7 +39,7 @@ def publish(directory: pathlib.Path, data: ReportData) -> str:
         "seed": data.seed,
         "tables": {
             result.task.name: {"failed": result.failed} if result.failed else dict(result.scores.manifest)
-            for result in data.shown
+            for result in data.results
         },
     }
     matrix_parts: list[str | _Table] = [_wide_table(data), LEGEND + "\n", summary.scope(data.matrix) + "\n"]
@@ -54,10 +54,8 @@ def publish(directory: pathlib.Path, data: ReportData) -> str:
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
-    parts = [matrix_text]
-    if not data.to_come:
-        parts += summary.headline(data.matrix, data.tests, data.names, data.custom)
-        parts += [f"A full run has more: {data.full_command}" if data.full_command else ""]
+    parts = [matrix_text, *summary.headline(data.matrix, data.tests, data.names, data.custom)]
+    parts += [f"A full run has more: {data.full_command}" if data.full_command else ""]
     return "\n".join(filter(None, parts))
 
 
