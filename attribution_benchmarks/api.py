@@ -25,7 +25,7 @@ from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import MethodLike, Run, evaluated, load, named, prepare
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.places import BENCHMARKS
-from attribution_benchmarks.core.progress import Bars, Progress
+from attribution_benchmarks.core.progress import Bars, Progress, ignored
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.core.settings import RunSettings
@@ -248,23 +248,33 @@ def _ranked(methods: Mapping[str, MethodLike], sets: Sequence[PublishedSet], sec
             raise BadInput(f"'{name}' is a published method; give yours another name: {{\"my_{name}\": function}}")
         if isinstance(method, str):
             resolve_method(name)  # raises for an unknown one
-    store = ScoreStore(str(cache_directory("scores")))
-    with contextlib.closing(store), _quiet(), Bars() as bars:
+    with _quiet(), Bars() as bars:
 
-        def score_of(task: ReportTask, names: Sequence[str]) -> Scores:
-            run = prepare(
-                benchmark_named(task.place), {name: methods[name] for name in names}, task.settings,
-                metrics=task.metrics, store=store, progress=bars, place=task.place,
-            )  # fmt: skip
-            groups = [group for group in load(run).groups() if group.kept]
-            sources = dict.fromkeys(source for group in groups for source in group.sources)
-            return Scores(groups=groups, titles=run.benchmark.row_titles(sources))
+        def score_some(task: ReportTask, names: Sequence[str]) -> Scores:
+            return scores_of(task, {name: methods[name] for name in names}, bars)
 
         say = functools.partial(print_line, file=sys.stderr)
-        found, remarks = placement.compute(sets, list(methods), score_of, seconds, say)
+        found, remarks = placement.compute(sets, list(methods), score_some, seconds, say)
     if not any(found.values()) and not known & methods.keys():
         raise BadInput(" ".join(remarks))
-    return placement.ranking({one: found[one.task] for one in sets}, list(methods), remarks)
+    for one in sets:
+        note = placement.foreign(one.scores, found[one.task])
+        remarks += [f"{one.tasks[0].title}: {note}"] if note else []
+    return placement.ranking(
+        {one: placement.with_methods(one, found[one.task]) for one in sets}, list(methods), remarks
+    )
+
+
+def scores_of(task: ReportTask, methods: Mapping[str, MethodLike], progress: Progress = ignored) -> Scores:
+    """Return the values of some methods by a task of the report, without tables; they are kept in the cache."""
+    with contextlib.closing(ScoreStore(str(cache_directory("scores")))) as store:
+        run = prepare(
+            benchmark_named(task.place), methods, task.settings,
+            metrics=task.metrics, store=store, progress=progress, place=task.place,
+        )  # fmt: skip
+        groups = [group for group in load(run).groups() if group.kept]
+    sources = dict.fromkeys(source for group in groups for source in group.sources)
+    return Scores(groups=groups, titles=run.benchmark.row_titles(sources))
 
 
 def _scored_in_cache(

@@ -157,6 +157,5 @@ BENCHMARK = _ClevrXai(
     command="clevr_xai.evaluate",
     evaluation=_load,
     figures=True,
-    map_error=0.2,  # docs/performance.md has its effect on the scores
     report_tasks=report_tasks,
 )

@@ -219,9 +219,6 @@ class Benchmark:
         ``report_tasks(quick, seed)`` returns the tasks of a quick or of a full run; None for a benchmark with examples.
     counts
         Inputs of a quick and of a whole run, for a benchmark with ``examples``.
-    map_error
-        Of Integrated Gradients in the report, see ``attribution.methods.gradients.integrated_gradients``; 0 for all
-        points. Above 0 only where its effect on the scores was measured.
     contexts
         Keys that the rows of a metric of all benchmarks have here, one mapping a column of the matrix.
     """
@@ -246,7 +243,6 @@ class Benchmark:
     columns: tuple[Column, ...] | None = None
     report_tasks: Callable[[bool, int], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (60, 300)
-    map_error: float = 0.0
     contexts: tuple[Mapping[str, str], ...] = ({},)
 
     def about_metric(self, name: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import Column, ReportTask
-from attribution_benchmarks.core.scores import Scores
+from attribution_benchmarks.core.scores import InputScores, Scores
 from attribution_benchmarks.report import presets, published, significance
 from attribution_benchmarks.report.formatting import Names, cell_interval, cell_score, enumeration, percentages
 from attribution_benchmarks.report.matrix import mean_over_networks
@@ -208,44 +208,50 @@ def _affordable(sets: Sequence[PublishedSet], seconds: float) -> tuple[int, int]
     return max(1, int(len(sets[0].tasks) * seconds / total)), 0
 
 
-def ranking(
-    found: Mapping[PublishedSet, Mapping[int, Scores]], methods: Sequence[str], remarks: Sequence[str] = ()
-) -> Ranking:
-    """Return the places of methods among the published ones, given their scores on some networks of each set."""
-    parts, places = [], []
-    for one, of_networks in found.items():
-        known = one.scores
-        groups = []
-        for group in known.groups:
-            same = {
-                network: each
-                for network, part in of_networks.items()
-                for each in part.groups
-                if each.where.items() <= group.where.items()
-            }
-            groups.append(published.with_methods(group, same) if same else group)
-            for column in presets.columns_of(one.definition):
-                if column.takes(group.where):
-                    places += [_place(column, groups[-1], name) for name in methods if name in groups[-1].values]
-        titles = {name: title for part in of_networks.values() for name, title in part.titles.items()}
-        parts.append(dataclasses.replace(known, groups=groups, titles={**titles, **known.titles}))
-        differ = _environment(known, of_networks)
-        remarks = [*remarks, f"{one.tasks[0].title}: {differ}"] if differ else remarks
-        if not any(source.method and source.control for source in known.sources):
-            note = "has no control condition; a mark means that maps which use no network are beaten."
-            remarks = [*remarks, f"{one.tasks[0].title} {note}"]
-    joined = Scores.joined(parts)
+def with_methods(one: PublishedSet, of_networks: Mapping[int, Scores]) -> Scores:
+    """Return the published scores of a set with those of further methods, given by number of network."""
+    groups = []
+    for group in one.scores.groups:
+        same = {number: each for number, part in of_networks.items() for each in part.groups if is_same(each, group)}
+        groups.append(published.with_methods(group, same) if same else group)
+    titles = {name: title for part in of_networks.values() for name, title in part.titles.items()}
+    return dataclasses.replace(one.scores, groups=groups, titles={**titles, **one.scores.titles})
+
+
+def is_same(found: InputScores, group: InputScores) -> bool:
+    """Return whether a group is of the metric and the questions of a published one."""
+    return found.where.items() <= group.where.items()
+
+
+def ranking(found: Mapping[PublishedSet, Scores], methods: Sequence[str], remarks: Sequence[str] = ()) -> Ranking:
+    """Return the places of methods, given the published scores of each set with theirs."""
+    places = [
+        _place(column, group, name)
+        for one, scores in found.items()
+        for group in scores.groups
+        for column in presets.columns_of(one.definition)
+        if column.takes(group.where)
+        for name in methods
+        if name in group.values
+    ]
+    uncontrolled = [
+        one.tasks[0].title
+        for one, scores in found.items()
+        if not any(source.method and source.control for source in scores.sources)
+    ]
+    if uncontrolled:
+        note = "no control condition; a mark there means that every map which uses no network is beaten."
+        remarks = [*remarks, f"{enumeration(uncontrolled)}: {note}"]
+    joined = Scores.joined(found.values())
+    names = Names(joined.titles)
     text = "".join(
-        f"{Names(joined.titles)(method)} among the published methods\n\n"
-        + tables.text_table(_HEADER, [place.cells() for place in of_method])
-        + "\n"
-        + tables.paragraphs([" ".join(place.sentences(Names(joined.titles))) for place in of_method])
-        + "\n"
-        for method, of_method in _by_method(places).items()
-    )
-    text += tables.paragraphs([*remarks, LEGEND])
+        f"{names(method)} among the published methods\n\n{tables.text_table(_HEADER, [one.cells() for one in some])}\n"
+        + tables.paragraphs([" ".join(one.sentences(names)) for one in some]) + "\n"
+        for method, some in _by_method(places).items()
+    )  # fmt: skip
     rows = [{"method": one.method, "benchmark": one.column.benchmark, "column": one.column.key, **one.row,
              "rank": one.rank, "of": one.of, "mark": one.tests.mark(one.method)} for one in places]  # fmt: skip
+    text += tables.paragraphs([*remarks, LEGEND])
     return Ranking(rows, joined.groups, joined.titles, text, text, joined.manifest, places, remarks)
 
 
@@ -267,16 +273,19 @@ def _place(column: Column, group: Any, method: str) -> Place:
     return Place(method, column, mean_over_networks(mine, group, column), rank, 1 + len(others), tests)
 
 
-def _environment(known: Scores, of_networks: Mapping[int, Scores]) -> str:
-    """Return how many baselines of a run differ from the published ones; empty if no more than single inputs do."""
+def differing(known: Scores, of_networks: Mapping[int, Scores]) -> float:
+    """Return the share of the values by sources that are published, too, that differ by more than the tolerance."""
     differ: list[np.ndarray] = []
     for network, part in of_networks.items():
         for group in part.groups:
-            for expected in (one for one in known.groups if group.where.items() <= one.where.items()):
-                percent = bool(np.nanmax(expected.by_network(expected.sources[0].name)) > 1.5)
-                found = published.differences(expected, group, network, percent)
-                differ += [one for name, one in found.items() if "/" not in name]
-    share = float(np.concatenate(differ).mean()) if differ else 0.0
+            for expected in (one for one in known.groups if is_same(group, one)):
+                differ += published.differences(expected, group, network).values()
+    return float(np.concatenate(differ).mean()) if differ else 0.0
+
+
+def foreign(known: Scores, of_networks: Mapping[int, Scores]) -> str:
+    """Return that the baselines of a run are not the published ones; empty if no more than single inputs differ."""
+    share = differing(known, of_networks)
     if share <= published.JUMPS:
         return ""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(known.manifest["versions"].items()))

@@ -140,7 +140,7 @@ def with_methods(published: InputScores, parts: Mapping[int, InputScores]) -> In
     )
 
 
-def differences(published: InputScores, found: InputScores, network: int, percent: bool) -> dict[str, np.ndarray]:
+def differences(published: InputScores, found: InputScores, network: int) -> dict[str, np.ndarray]:
     """Return source -> which values of one network differ by more than the tolerance, (N,) bool.
 
     Sources and inputs are those that both have; values that are undefined in one of the two differ.
@@ -154,5 +154,6 @@ def differences(published: InputScores, found: InputScores, network: int, percen
             expected = published.by_network(source.name)[rows, network]
             given = found.by_network(source.name)[shared, 0]
             largest = np.nanmax(np.abs(expected), initial=1.0)
-            differ[source.name] = ~np.isclose(given, expected, 0, POINTS if percent else SHARES * largest, True)
+            tolerance = POINTS if largest > 1.5 else SHARES * largest  # percentages, and all others
+            differ[source.name] = ~np.isclose(given, expected, 0, tolerance, True)
     return differ

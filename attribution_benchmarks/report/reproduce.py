@@ -42,7 +42,7 @@ from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.report_examples import FILE
 from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.metrics import registry
-from attribution_benchmarks.report import presets, publish, published
+from attribution_benchmarks.report import placement, presets, publish, published
 from attribution_benchmarks.report.formatting import shown_path
 from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.report.tasks import Answer, only_run, run
@@ -225,16 +225,7 @@ class Found:
 def _with_custom(one: published.PublishedSet, answers: Mapping[int, Answer]) -> Scores:
     """Return published scores with those of custom methods."""
     scored = {number: answer.scores for number, answer in answers.items() if answer.scores.groups}
-    if not scored:
-        return one.scores
-    groups = [
-        published.with_methods(group, {
-            number: each for number, scores in scored.items() for each in scores.groups if each.where == group.where
-        })
-        for group in one.scores.groups
-    ]  # fmt: skip
-    titles = {**scored[min(scored)].titles, **one.scores.titles}
-    return published.with_rows(dataclasses.replace(one.scores, groups=groups, titles=titles), one.tasks[0])
+    return published.with_rows(placement.with_methods(one, scored), one.tasks[0]) if scored else one.scores
 
 
 def _over_networks(task: ReportTask, parts: Sequence[Scores]) -> Scores:

@@ -36,9 +36,8 @@ def compare(one, number, methods):
     found, count = computed(one.tasks[number], methods), 0
     for group in found.groups:
         (expected,) = [each for each in one.scores.groups if each.where == group.where]
-        percent = np.nanmax(expected.by_network(expected.sources[0].name)) > 1.5
         group = published.over_networks([Scores(groups=[group])] * 3)[0] if len(one.tasks) > 2 else group
-        differ = published.differences(expected, group, number, percent)
+        differ = published.differences(expected, group, number)
         assert set(methods) <= differ.keys()
         for name, each in differ.items():
             assert each.mean() <= published.JUMPS, (group.where, name)
