@@ -42,7 +42,7 @@ def publish(directory: pathlib.Path, data: ReportData) -> str:
             for result in data.results
         },
     }
-    matrix_parts: list[str | _Table] = [_wide_table(data), LEGEND + "\n", summary.scope(data.matrix) + "\n"]
+    matrix_parts: list[str | _Table] = [wide_table(data), LEGEND + "\n", summary.scope(data.matrix) + "\n"]
     matrix_text = _shown(matrix_parts)
     files = {
         "tables/matrix.txt": matrix_text,
@@ -113,7 +113,7 @@ def _shown(parts: Sequence[str | _Table], markdown: bool = False) -> str:
     )  # fmt: skip
 
 
-def _wide_table(data: ReportData) -> _Table:
+def wide_table(data: ReportData) -> _Table:
     """Return a table of methods, then controls, by columns: scores, ranks in brackets, and a mark as of ``LEGEND``."""
     matrix, columns = data.matrix, data.matrix.columns
 
