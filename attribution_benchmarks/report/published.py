@@ -67,10 +67,12 @@ class PublishedSet:
 
 
 def sets(benchmarks: Collection[str] | None = None, complete: bool = True) -> list[PublishedSet]:
-    """Return the sets of some benchmarks, or all; if ``complete``, those that there is a file of."""
+    """Return the sets of some benchmarks, or all; if ``complete``, of those benchmarks that have a file of each."""
     every = [PublishedSet(**one) for one in read_toml(FOLDER / "sets.toml")["set"]]
-    some = [one for one in every if benchmarks is None or one.benchmark in benchmarks]
-    return [one for one in some if one.path.exists() or not complete]
+    lacking = {one.benchmark for one in every if complete and not one.path.exists()}
+    return [
+        one for one in every if one.benchmark not in lacking and (benchmarks is None or one.benchmark in benchmarks)
+    ]
 
 
 def with_rows(scores: Scores, task: ReportTask) -> Scores:

@@ -127,7 +127,7 @@ def main(flag_values: flags.FlagValues) -> None:
     changed = ("quick", "recompute", "model", "metrics", "seed", "random_networks", "networks")
     stored = [] if any(flag_values[name].value for name in changed) else published.sets(request.benchmarks)
     known = {one.task: one for one in stored}
-    complete = {one.benchmark for one in stored}
+    complete = {one.definition.name for one in stored}
     tasks = [one for one in _tasks(request, flag_values) if one.series in known or one.benchmark not in complete]
     with only_run(request.directory):
         found = Found(request, known)
@@ -185,6 +185,8 @@ class Found:
 
     def take(self, task: ReportTask, answer: Answer) -> None:
         """Keep an answer, and note what does not fit."""
+        if answer.failed and task.series in self._known:
+            answer = Answer(methods=dict.fromkeys(self._request.methods, f"failed: {answer.failed}"))
         self._answers[task.name] = answer
         model = shown_path(self._request.model)
         if self._request.model and task.own_model and not answer.model:
@@ -204,9 +206,8 @@ class Found:
     def _result(self, task: ReportTask) -> Result:
         names = [task.name, *(f"{task.name}_network{number}" for number in range(1, len(task.networks) + 1))]
         answers = {number: self._answers[name] for number, name in enumerate(names) if name in self._answers}
-        custom = [f"a custom method failed: {one.failed}" for one in answers.values() if one.failed]
         if task.name in self._known:
-            return Result(task, _with_custom(self._known[task.name], answers), failed="".join(custom[:1]))
+            return Result(task, _with_custom(self._known[task.name], answers))
         failed = [one.failed for one in answers.values() if one.failed]
         if failed:
             return Result(task, failed=failed[0])

@@ -46,37 +46,29 @@ for (const button of document.querySelectorAll("#board th"))
 
 def page(data: ReportData, submitted: Mapping[str, tuple[str, Sequence[Place]]]) -> str:
     """Return the page; ``submitted`` is the title of a method -> who submitted it, and its places."""
-    columns = data.matrix.columns
-    rows = []
+    columns, found = data.matrix.columns, {}
     for name in data.matrix.methods:
-        cells = [
-            _cell(data.matrix.cells.get((name, column.key)), column, data.tests[column.key].mark(name))
-            for column in columns
-        ]
-        rows.append(_row(data.names(name), "this project", cells))
+        marks = {column.key: data.tests[column.key].mark(name) for column in columns}
+        rows = {column.key: data.matrix.cells.get((name, column.key)) for column in columns}
+        found[data.names(name)] = "this project", rows, marks
     for title, (authors, places) in submitted.items():
-        known = {place.column.key: place for place in places}
-        cells = [
-            _cell(place.row, column, place.tests.mark(place.method)) if (place := known.get(column.key)) else _cell()
-            for column in columns
-        ]
-        rows.append(_row(title, authors, cells))
-    heads = ["Method", "Computed by", *(column.label + ("" if column.higher_is_better else " (less)") for column in columns)]
-    head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
-    table = f'<table id="board"><thead><tr>{head}</tr></thead>\n<tbody>\n{"".join(rows)}</tbody></table>\n\n'
+        marks = {place.column.key: place.tests.mark(place.method) for place in places}
+        found[title] = authors, {place.column.key: place.row for place in places}, marks
+    labels = [f"{column.label}{'' if column.higher_is_better else ' (less is better)'}" for column in columns]
+    head = "".join(f"<th>{html.escape(label)}</th>" for label in ("Method", "Computed by", *labels))
+    body = ""
+    for title, (authors, rows, marks) in found.items():
+        body += f"<tr><td>{html.escape(title)}</td><td>{html.escape(authors)}</td>"
+        for column in columns:
+            if row := rows.get(column.key):
+                value = row["value"] if column.higher_is_better else -row["value"]
+                body += f'<td data-value="{value:.6g}">{cell_score(row, column)}{marks.get(column.key, "")} '
+                body += f"<small>{cell_interval(row, column)}</small></td>"
+            else:
+                body += "<td>–</td>"
+        body += "</tr>\n"
+    table = f'<table id="board"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n\n'
     return _HEAD + table + _SCRIPT
-
-
-def _cell(row: Mapping | None = None, column=None, mark: str = "") -> str:
-    if row is None:
-        return "<td>–</td>"
-    value = row["value"] if column.higher_is_better else -row["value"]
-    shown = f"{cell_score(row, column)}{mark} <small>{cell_interval(row, column)}</small>"
-    return f'<td data-value="{value:.6g}">{shown}</td>'
-
-
-def _row(title: str, authors: str, cells: Sequence[str]) -> str:
-    return f"<tr><td>{html.escape(title)}</td><td>{html.escape(authors)}</td>{''.join(cells)}</tr>\n"
 
 
 def main() -> None:
