@@ -135,7 +135,8 @@ def compute(
     """Score methods on the networks of some sets; return task -> number of the network -> scores, and remarks.
 
     The methods are first timed on the first set. They are scored on all networks with their controls if ``seconds``
-    suffice for that, else without networks of random weights, else on fewer networks.
+    suffice for that, else without networks of random weights, else on fewer networks. ``say`` gets the estimate, and
+    the places on each set as soon as they are known.
     """
     found: dict[str, dict[int, Scores]] = {}
     remarks: list[str] = []
@@ -163,7 +164,9 @@ def compute(
                 found[one.task][place], names = _fitting(task, random, names, score, remarks)
             took = time.monotonic() - before
             if number:  # what the first set prepares once is no measure of the others
-                ratio = max(ratio, took / one.seconds(len(found[one.task]), random))
+                ratio = (ratio + took / one.seconds(len(found[one.task]), random)) / 2
+            for each in ranking({one: with_methods(one, found[one.task])}, names).places:
+                say(f"{each.column.label}: {each.cells()[1]}, rank {each.cells()[4]} {each.cells()[5]}".strip())
         except BadInput as error:
             if not any(str(error) in remark for remark in remarks):
                 remarks.append(f"{title} is not scored: {error}")
