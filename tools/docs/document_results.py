@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.tables import markdown_table
 from attribution_benchmarks.report import published
+from attribution_benchmarks.report.formatting import enumeration
 from attribution_benchmarks.report.presets import columns_of
 from attribution_benchmarks.report.publish import long_rows, wide_table
 from attribution_benchmarks.report.reproduce import titles
@@ -137,11 +138,22 @@ def _mark(row: Mapping) -> str:
     return f" {mark}" if len(mark := row.get("mark", "")) > 1 else mark
 
 
+def verdicts(data: ReportData) -> str:
+    """Return a line for each benchmark: the methods that beat every baseline, by metric."""
+    lines = []
+    for group in data.matrix.groups():
+        columns = [column for column in data.matrix.columns if column.group == group]
+        found = {column.title: list(filter(data.tests[column.key].passes, data.matrix.methods)) for column in columns}
+        shown = "; ".join(f"{title}: {enumeration(map(data.names, some))}" for title, some in found.items())
+        lines.append(f"- **{group}**: {shown}.")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Replace the parts of docs/results.md that are between their comments, and write the shares."""
     data = data_of(REPORTED)
     _, body = wide_table(data)
-    parts = matrix_tables(body)
+    parts = {**matrix_tables(body), "verdicts": verdicts(data)}
     for benchmark, (part, labels) in MORE.items():
         of_one = data_of([benchmark])
         parts[part] = network_table(long_rows(of_one.matrix, of_one.tests), labels)
