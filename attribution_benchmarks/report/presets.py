@@ -28,7 +28,6 @@ def tasks_of(
     quick: bool,
     seed: int,
     metrics: Sequence[str] = (),
-    random_networks: int = 0,
     networks: int = 1,
 ) -> list[ReportTask]:
     """Return the tasks of a benchmark, and those of its further networks.
@@ -45,23 +44,21 @@ def tasks_of(
         Of the run.
     metrics
         Names of metrics that the user added.
-    random_networks
-        Number of networks of random weights for each trained network; 0 for the default: ``QUICK_NETWORKS`` of a quick
-        run, one of a benchmark whose trained networks are a sample, else ``NETWORKS``.
     networks
         Number of trained networks; those that a benchmark has beyond the first one have tasks of their own.
     """
     of_one = benchmark.report_tasks(quick, seed) if benchmark.report_tasks else [_task_of(benchmark, quick, seed)]
     further = [task.on_network(number) for task in of_one for number in range(1, min(networks, len(task.networks) + 1))]
     return [
-        _completed(task, place, random_networks or _of_random(task, quick), [*_default_metrics(), *metrics])
+        _completed(task, place, _of_random(task, quick, networks), [*_default_metrics(), *metrics])
         for task in (*of_one, *further)
     ]
 
 
-def _of_random(task: ReportTask, quick: bool) -> int:
-    """Return the default number of random networks: trained networks vary more than those of random weights."""
-    return QUICK_NETWORKS if quick else 1 if 1 + len(task.networks) >= MIN_NETWORKS else NETWORKS
+def _of_random(task: ReportTask, quick: bool, networks: int) -> int:
+    """Return the number of random networks: one for each trained one where these are a sample and vary more."""
+    trained = min(networks, 1 + len(task.networks))
+    return QUICK_NETWORKS if quick else 1 if trained >= MIN_NETWORKS else NETWORKS
 
 
 def _completed(task: ReportTask, place: str, random_networks: int, metrics: Sequence[str]) -> ReportTask:

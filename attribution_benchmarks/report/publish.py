@@ -55,7 +55,6 @@ def publish(directory: pathlib.Path, data: ReportData) -> str:
     for name, text in files.items():
         atomic_write(directory / name, text)
     parts = [matrix_text, *summary.headline(data.matrix, data.tests, data.names, data.custom)]
-    parts += [f"A full run has more: {data.full_command}" if data.full_command else ""]
     return "\n".join(filter(None, parts))
 
 

@@ -23,7 +23,7 @@ import dataclasses
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags
@@ -37,7 +37,7 @@ from attribution.savedmodel.paths import find_saved_model
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.places import BENCHMARKS
-from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
+from attribution_benchmarks.core.random_weights import MOST, networks
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.report_examples import FILE
 from attribution_benchmarks.core.scores import Scores
@@ -62,12 +62,6 @@ flags.DEFINE_list(
 flags.DEFINE_list(
     "metrics", [], "further metrics for all benchmarks: of docs/metrics.md, such as roc_auc, or custom as file.py:NAME",
     flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_integer(
-    "random_networks", 0,
-    f"networks of random weights for each trained network, in benchmarks with this control; 0: 1 where several trained "
-    f"networks are scored, {NETWORKS} where not, {presets.QUICK_NETWORKS} with --quick",
-    0, MOST, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
     "networks", 0,
@@ -124,7 +118,7 @@ def families(definitions: Sequence[Benchmark], custom: Mapping[str, attribution.
 def main(flag_values: flags.FlagValues) -> None:
     """Check all input, read or evaluate the tasks, and write the report."""
     request = _checked(flag_values)
-    changed = ("quick", "recompute", "model", "metrics", "seed", "random_networks", "networks")
+    changed = ("quick", "recompute", "model", "metrics", "seed", "networks")
     stored = [] if any(flag_values[name].value for name in changed) else published.sets(request.benchmarks)
     known = {one.task: one for one in stored}
     complete = {one.definition.name for one in stored}
@@ -301,14 +295,12 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
 def _tasks(request: _Request, flag_values: flags.FlagValues) -> list[ReportTask]:
     """Return the tasks of a quick or a full report."""
     trained = flag_values.networks or (1 if flag_values.quick or request.model else presets.MOST_TRAINED)
+    quick, seed, metrics = (flag_values[name].value for name in ("quick", "seed", "metrics"))
     return [
         task
         for place, definition in request.benchmarks.items()
-        for task in presets.tasks_of(
-            definition, place, flag_values.quick, flag_values.seed, flag_values.metrics, flag_values.random_networks,
-            trained,
-        )
-    ]  # fmt: skip
+        for task in presets.tasks_of(definition, place, quick, seed, metrics, trained)
+    ]
 
 
 def _publish(results: Sequence[Result], found: Found, request: _Request, flag_values: flags.FlagValues) -> str:
@@ -327,8 +319,7 @@ def _publish(results: Sequence[Result], found: Found, request: _Request, flag_va
         definitions=definitions,
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
         titles=titles(definitions, list(request.methods)),
-        command=_line(given),
-        full_command=_line(flag for flag in given if flag != "--quick") if flag_values.quick else "",
+        command=" ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, given)]),
         lead=_lead(request, flag_values, found),
         reasons=reasons | found.reasons,
         custom=request.custom,
@@ -337,11 +328,6 @@ def _publish(results: Sequence[Result], found: Found, request: _Request, flag_va
         families=families(definitions, request.methods),
     )
     return publish.publish(request.directory, data)
-
-
-def _line(given: Iterable[str]) -> str:
-    """Return the command of a report with some flags."""
-    return " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, given)])
 
 
 def _lead(request: _Request, flag_values: flags.FlagValues, found: Found) -> str:

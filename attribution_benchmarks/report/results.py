@@ -46,7 +46,6 @@ class ReportData:
     columns: Sequence[Column]  # of the matrix
     titles: Mapping[str, str]  # method or control -> printed name
     command: str = ""
-    full_command: str = ""  # of the full report, where this one is quick
     lead: str = ""  # sentences below the heading
     reasons: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)  # as of ``matrix.build``
     custom: Sequence[str] = ()  # methods of the user, which are marked
