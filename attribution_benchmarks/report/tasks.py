@@ -46,6 +46,7 @@ THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"
 _ENVIRONMENT = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "TQDM_DISABLE": "1", **dict.fromkeys(THREADS, "1")}
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
 _CONTEXT.set_forkserver_preload(["attribution_benchmarks.report.preload"])
+_CHILD = contextlib.ExitStack()  # what holds in a child process for all of its tasks
 KILLED = (
     "the system ended its process, perhaps for lack of memory or because of a custom method; fewer --jobs need less, "
     "and the same command resumes"
@@ -139,7 +140,7 @@ def _begin(is_trusted: bool) -> None:
     fingerprint.STARTED = time.time()  # the fork server has loaded no custom code
     if "tensorflow" in sys.modules:
         list_devices()
-    op_allowlist.trusted(is_trusted).__enter__()  # for all of its tasks
+    _CHILD.enter_context(op_allowlist.trusted(is_trusted))
 
 
 def _end_with(parent: Any) -> None:
