@@ -246,8 +246,8 @@ def _ranked(methods: Mapping[str, MethodLike], sets: Sequence[PublishedSet], sec
     for name, method in methods.items():
         if name in known and method != name:
             raise BadInput(f"'{name}' is a published method; give yours another name: {{\"my_{name}\": function}}")
-        if isinstance(method, str):
-            resolve_method(name)  # raises for an unknown one
+        if isinstance(method, str) and name not in known:
+            resolve_method(method)  # raises for an unknown one
     with _quiet(), Bars() as bars:
 
         def score_some(task: ReportTask, names: Sequence[str]) -> Scores:

@@ -62,8 +62,8 @@ class PublishedSet:
 
     @functools.cached_property
     def scores(self) -> Scores:
-        """The published scores, with the rows of their means over inputs and networks."""
-        return with_rows(Scores.load(self.path), self.tasks[0])
+        """The published values of the inputs, without rows and tables; ``with_rows`` adds these."""
+        return Scores.load(self.path)
 
 
 def sets(benchmarks: Collection[str] | None = None, complete: bool = True) -> list[PublishedSet]:

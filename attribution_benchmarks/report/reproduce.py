@@ -220,7 +220,7 @@ class Found:
 def _with_custom(one: published.PublishedSet, answers: Mapping[int, Answer]) -> Scores:
     """Return published scores with those of custom methods."""
     scored = {number: answer.scores for number, answer in answers.items() if answer.scores.groups}
-    return published.with_rows(placement.with_methods(one, scored), one.tasks[0]) if scored else one.scores
+    return published.with_rows(placement.with_methods(one, scored), one.tasks[0])
 
 
 def _over_networks(task: ReportTask, parts: Sequence[Scores]) -> Scores:

@@ -20,6 +20,7 @@ from attribution_benchmarks.report import published
 from attribution_benchmarks.report.formatting import enumeration
 from attribution_benchmarks.report.presets import columns_of
 from attribution_benchmarks.report.publish import long_rows, wide_table
+from attribution_benchmarks.report.published import with_rows
 from attribution_benchmarks.report.reproduce import titles
 from attribution_benchmarks.report.results import ReportData, Result
 from tools.docs.page_parts import ROOT, replace_parts
@@ -45,7 +46,7 @@ def data_of(benchmarks: Sequence[str]) -> ReportData:
     """Return the published scores of some benchmarks as a report has them."""
     definitions = list(map(benchmark_named, benchmarks))
     columns = [column for one in definitions for column in columns_of(one)]
-    results = [Result(one.tasks[0], one.scores) for one in published.sets(benchmarks)]
+    results = [Result(one.tasks[0], with_rows(one.scores, one.tasks[0])) for one in published.sets(benchmarks)]
     return ReportData(results, definitions, columns, titles(definitions))
 
 

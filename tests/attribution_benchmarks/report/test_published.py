@@ -89,8 +89,9 @@ def test_a_file_has_the_values_and_the_rows_of_its_groups(toy_set):
     (group,), (expected,) = one.scores.groups, scores.groups
     for name in expected.values:
         np.testing.assert_array_equal(group.by_network(name), np.float32(expected.by_network(name)))
-    assert [row["method"] for row in one.scores.rows] == [row["method"] for row in scores.rows]
-    assert "Vanilla Gradient" in str(one.scores) and set(one.scores.frame["network"]) == {0}
+    found = published.with_rows(one.scores, one.tasks[0])
+    assert [row["method"] for row in found.rows] == [row["method"] for row in scores.rows]
+    assert "Vanilla Gradient" in str(found) and set(found.frame["network"]) == {0}
     one.path.write_bytes(one.path.read_bytes()[:-40])
     with pytest.raises(BadInput, match="holds no scores"):
         Scores.load(one.path)
