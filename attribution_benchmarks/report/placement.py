@@ -83,8 +83,8 @@ class Place:
         if self.baselines:
             shares = [f"“{names(one.kind)}”" + _reached(one.share) for one in self.baselines]
             yield f"Not beaten by the margin: {enumeration(shares)}."
-        elif few := self.tests.shortage(self.method):
-            yield f"{few} are too few for a claim about baselines."
+        elif self.tests.mark(self.method) == TOO_FEW:
+            yield "Every baseline is below the margin as measured, on too few networks or inputs to claim it."
 
 
 def _reached(share: float) -> str:
