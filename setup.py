@@ -109,6 +109,7 @@ def set_up_code() -> None:
         entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
         package_data={
             "": ["py.typed", "*_card.md"],
+            "attribution_benchmarks": ["published/*"],
             "attribution": ["*.toml"],
             "attribution.methods": ["presets/*.toml", "registry.toml"],
             "attribution_benchmarks.choosing": ["worth.json"],
@@ -116,7 +117,6 @@ def set_up_code() -> None:
             "attribution_benchmarks.exact": ["*.toml"],
             "attribution_benchmarks.parts": ["*.toml"],
             "attribution_benchmarks.metrics": ["*.json", "*.toml", "presets/*.toml"],
-            "attribution_benchmarks": ["published/*"],
             "bim": ["report.toml"],
             "svea": ["report.toml", "paper.json"],
             "clevr_xai.generation": ["families/*.json"],
