@@ -92,8 +92,11 @@ class InputScores:
 def stack(groups: Sequence[InputScores]) -> InputScores:
     """Return the scores of several networks as one group of (N, K) values, NaN where a network has no score.
 
-    Of one group per network and the same metric. Inputs are those of all groups, methods those of the first.
+    Of one group per network and the same metric. Inputs are those of all groups, methods those of the first. One group
+    alone may have several networks.
     """
+    if len(groups) == 1:
+        return groups[0]
     inputs = list(dict.fromkeys(name for group in groups for name in group.inputs))
     values = {name: np.stack([_at(group, name, inputs) for group in groups], axis=1) for name in groups[0].values}
     clusters = None
