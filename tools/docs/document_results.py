@@ -151,17 +151,19 @@ def verdicts(data: ReportData) -> str:
 
 
 def main() -> None:
-    """Replace the parts of docs/results.md that are between their comments, and write the shares."""
-    data = data_of(REPORTED)
-    _, body = wide_table(data)
-    parts = {**matrix_tables(body), "verdicts": verdicts(data)}
+    """Replace the parts of docs/results.md that have published scores, and write the shares."""
+    parts = {}
     for benchmark, (part, labels) in MORE.items():
-        of_one = data_of([benchmark])
-        parts[part] = network_table(long_rows(of_one.matrix, of_one.tests), labels)
+        if published.sets([benchmark]):
+            of_one = data_of([benchmark])
+            parts[part] = network_table(long_rows(of_one.matrix, of_one.tests), labels)
+    if {one.benchmark for one in published.sets()} >= {*REPORTED}:
+        data = data_of(REPORTED)
+        parts |= {**matrix_tables(wide_table(data)[1]), "verdicts": verdicts(data)}
+        with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
+            rows = share_rows(long_rows(data.matrix, data.tests))
+            csv.writer(file, lineterminator="\n").writerows([SHARES, *rows])
     replace_parts(PAGE, parts)
-    with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
-        rows = share_rows(long_rows(data.matrix, data.tests))
-        csv.writer(file, lineterminator="\n").writerows([SHARES, *rows])
 
 
 if __name__ == "__main__":
