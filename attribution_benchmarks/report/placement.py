@@ -78,7 +78,7 @@ class Place:
 
     def sentences(self, names: Names) -> Iterator[str]:
         """Yield which methods it beats, and which baselines it does not."""
-        beaten = enumeration(map(names, self.beaten))
+        beaten = enumeration(map(names, self.beaten)) if self.beaten else "no method"
         yield f"{self.column.label}: significantly better than {beaten}."
         if self.baselines:
             shares = [f"“{names(one.kind)}”" + _reached(one.share) for one in self.baselines]
@@ -246,7 +246,8 @@ def ranking(found: Mapping[PublishedSet, Scores], methods: Sequence[str], remark
         note = "no control condition; a mark there means that every map which uses no network is beaten."
         remarks = [*remarks, f"{enumeration(uncontrolled)}: {note}"]
     joined = Scores.joined(found.values())
-    names = Names(joined.titles)
+    titles = {**{each.name: each.title for one in found for each in one.definition.controls}, **joined.titles}
+    names = Names(titles)
     text = "".join(
         f"{names(method)} among the published methods\n\n{tables.text_table(_HEADER, [one.cells() for one in some])}\n"
         + tables.paragraphs([" ".join(one.sentences(names)) for one in some]) + "\n"
@@ -255,7 +256,7 @@ def ranking(found: Mapping[PublishedSet, Scores], methods: Sequence[str], remark
     rows = [{"method": one.method, "benchmark": one.column.benchmark, "column": one.column.key, **one.row,
              "rank": one.rank, "of": one.of, "mark": one.tests.mark(one.method)} for one in places]  # fmt: skip
     text += tables.paragraphs([*remarks, LEGEND])
-    return Ranking(rows, joined.groups, joined.titles, text, text, joined.manifest, places, remarks)
+    return Ranking(rows, joined.groups, titles, text, text, joined.manifest, places, remarks)
 
 
 def _place(column: Column, group: Any, method: str) -> Place:
