@@ -1,28 +1,33 @@
-"""Write the tables of docs/results.md and docs/baseline_shares.csv from the published scores.
+"""Write the tables of docs/results.md and docs/baseline_shares.csv from a complete report.
 
-    python -m tools.docs.document_results
+    python scripts/reproduce_tables.py --output_dir=report --exhaustive
+    python -m tools.docs.document_results report
+    python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
+    python -m tools.docs.document_results twenty
+    python scripts/reproduce_tables.py --output_dir=ten --benchmarks=bim --networks=10 --exhaustive
+    python -m tools.docs.document_results ten
+    python scripts/reproduce_tables.py --output_dir=tetrominoes --benchmarks=xai_tris --networks=20
+    python -m tools.docs.document_results tetrominoes
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
 the tables.
 
-Cost: half a minute.
+Cost: seconds, and the report.
 """
 
 from __future__ import annotations
 
 import csv
+import json
+import pathlib
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.tables import markdown_table
-from attribution_benchmarks.report import published
-from attribution_benchmarks.report.formatting import enumeration
-from attribution_benchmarks.report.presets import columns_of
-from attribution_benchmarks.report.publish import long_rows, wide_table
-from attribution_benchmarks.report.published import with_rows
+from attribution_benchmarks.report.presets import TRAINED
 from attribution_benchmarks.report.reproduce import titles
-from attribution_benchmarks.report.results import ReportData, Result
 from tools.docs.page_parts import ROOT, replace_parts
 
 PAGE = ROOT / "docs" / "results.md"
@@ -33,7 +38,6 @@ MORE = {  # part of the page, and its columns
     "xai_tris": ("tetrominoes", ("distance", "rank", "signs", "mask")),
 }
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
-TRAINED = 5  # networks from which on a column is in a table of many networks
 SHARES = ("baseline", "method", "column", "share_percent", "low", "high")
 KINDS: dict[str, Callable[[str], bool]] = {  # name of a kind of baseline -> whether it has a baseline
     "random weights": lambda kind: kind == "random_weights",
@@ -42,30 +46,23 @@ KINDS: dict[str, Callable[[str], bool]] = {  # name of a kind of baseline -> whe
 }
 
 
-def data_of(benchmarks: Sequence[str]) -> ReportData:
-    """Return the published scores of some benchmarks as a report has them."""
-    definitions = list(map(benchmark_named, benchmarks))
-    columns = [column for one in definitions for column in columns_of(one)]
-    results = [Result(one.tasks[0], with_rows(one.scores, one.tasks[0])) for one in published.sets(benchmarks)]
-    return ReportData(results, definitions, columns, titles(definitions))
-
-
-def matrix_tables(body: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return the tables of methods and of baselines, without ranks, from the rows of a report's matrix.
+def matrix_tables(text: str) -> dict[str, str]:
+    """Return the tables of methods and of baselines, without ranks, from a report's ``matrix.md``.
 
     They have ``COLUMNS``, the first ones of the report, and the rows with a score there.
     """
-    place = list(body).index([])  # methods come first
-    found = {}
-    for name, rows in (("method", body[:place]), ("baseline", body[place + 1 :])):
-        shown = [row[: 1 + len(COLUMNS)] for row in rows]
-        cells = [[title, *map(_without_rank, scores)] for title, *scores in shown if set(scores) != {"–"}]
-        found[name] = markdown_table([name, *COLUMNS], cells)
-    return found
+    tables: dict[str, list[list[str]]] = {"method": [], "baseline": []}
+    for title, *cells in _scored(text):
+        name = "method" if any("(" in cell for cell in cells) else "baseline"  # methods have ranks
+        tables[name].append([title, *(re.sub(r" \([\d.]+\)", "", cell).replace("n/a", " n/a") for cell in cells)])
+    return {name: markdown_table([name, *COLUMNS], body) for name, body in tables.items()}
 
 
-def _without_rank(cell: str) -> str:
-    return re.sub(r" \([\d.]+\)", "", cell).replace("n/a", " n/a")
+def _scored(text: str) -> list[list[str]]:
+    """Return the titles and the cells of ``COLUMNS`` of the rows with a score there."""
+    _, _, *lines = text.split("\n\n")[0].splitlines()
+    rows = [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
+    return [row[: 1 + len(COLUMNS)] for row in rows if set(row[1 : 1 + len(COLUMNS)]) != {"–"}]
 
 
 def share_rows(rows: Sequence[Mapping]) -> list[list[str]]:
@@ -99,7 +96,7 @@ def _largest_share(row: Mapping) -> str:
 def network_table(rows: Sequence[Mapping], labels: Sequence[str]) -> str:
     """Return scores with their marks, the largest share that a baseline reaches, and the share of the headroom.
 
-    ``labels`` are of the benchmark's first columns. A column of no more than ``TRAINED`` networks is skipped, and
+    ``labels`` are of the benchmark's first columns. A column of no more networks than the matrix has is skipped, and
     the share of the headroom where no oracle is.
     """
     names = titles(list(map(benchmark_named, REPORTED)))
@@ -117,7 +114,7 @@ def network_table(rows: Sequence[Mapping], labels: Sequence[str]) -> str:
 
 
 def _many_networks(rows: Sequence[Mapping], labels: Sequence[str]) -> dict[str, tuple[str, bool]]:
-    """Return column of more than ``TRAINED`` networks -> its label, and whether it has an oracle."""
+    """Return column of more networks than the matrix has -> its label, and whether it has an oracle."""
     return {
         column: (label, any("headroom_share" in row for row in rows if row["column"] == column))
         for column, label in zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False)
@@ -139,32 +136,18 @@ def _mark(row: Mapping) -> str:
     return f" {mark}" if len(mark := row.get("mark", "")) > 1 else mark
 
 
-def verdicts(data: ReportData) -> str:
-    """Return a line for each benchmark: the methods that beat every baseline, by metric."""
-    lines = []
-    for group in data.matrix.groups():
-        columns = [column for column in data.matrix.columns if column.group == group]
-        found = {column.title: list(filter(data.tests[column.key].passes, data.matrix.methods)) for column in columns}
-        shown = "; ".join(f"{title}: {enumeration(map(data.names, some))}" for title, some in found.items())
-        lines.append(f"- **{group}**: {shown}.")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Replace the parts of docs/results.md that have published scores, and write the shares."""
-    parts = {}
-    for benchmark, (part, labels) in MORE.items():
-        if published.sets([benchmark]):
-            of_one = data_of([benchmark])
-            parts[part] = network_table(long_rows(of_one.matrix, of_one.tests), labels)
-    if {one.benchmark for one in published.sets()} >= {*REPORTED}:
-        data = data_of(REPORTED)
-        parts |= {**matrix_tables(wide_table(data)[1]), "verdicts": verdicts(data)}
-        with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
-            rows = share_rows(long_rows(data.matrix, data.tests))
-            csv.writer(file, lineterminator="\n").writerows([SHARES, *rows])
-    replace_parts(PAGE, parts)
+def main(report: str) -> None:
+    """Replace the parts of docs/results.md that are between their comments, and write the shares of a report."""
+    tables = pathlib.Path(report, "tables")
+    rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
+    if max(map(_networks, rows)) > TRAINED:
+        part, labels = MORE[rows[0]["benchmark"]]
+        replace_parts(PAGE, {part: network_table(rows, labels)})
+        return
+    replace_parts(PAGE, matrix_tables((tables / "matrix.md").read_text("utf-8")))
+    with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([SHARES, *share_rows(rows)])
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

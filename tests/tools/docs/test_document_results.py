@@ -2,22 +2,24 @@
 
 from tools.docs import document_results
 
-BLANKS = ["–"] * 8
-MATRIX = [
-    ["Grad-CAM", "62.3 (2)", "11.9 (1.5)✓", *BLANKS, "0.5 (1)"],
-    ["Score-CAM", "67.2 (1)", "12.2 (1.5)n/a", *BLANKS, "–"],
-    ["AttnLRP", "–", "–", *BLANKS, "0.4 (2)"],
-    [],
-    ["Largest |x|, no network", "61.4", "17.1‡", *BLANKS, "–"],
-]
+COLUMNS = " | ".join(f"column {number}" for number in range(11))
+BLANKS = " | –" * 8
+MATRIX = f"""| method | {COLUMNS} |
+| --- |{" --- |" * 11}
+| Grad-CAM | 62.3 (2) | 11.9 (1.5)✓{BLANKS} | 0.5 (1) |
+| Score-CAM | 67.2 (1) | 12.2 (1.5)n/a{BLANKS} | – |
+| AttnLRP | – | –{BLANKS} | 0.4 (2) |
+| Largest \\|x\\|, no network | 61.4 | 17.1‡{BLANKS} | – |
+
+A legend | with a line.
+"""
 
 
 def test_methods_and_baselines_have_tables_without_ranks():
     found = document_results.matrix_tables(MATRIX)
     method, baseline = (found[name].splitlines()[2:] for name in ("method", "baseline"))
-    blanks = " | –" * 8
-    assert method == [f"| Grad-CAM | 62.3 | 11.9✓{blanks} |", f"| Score-CAM | 67.2 | 12.2 n/a{blanks} |"]
-    assert baseline == [f"| Largest \\|x\\|, no network | 61.4 | 17.1‡{blanks} |"]
+    assert method == [f"| Grad-CAM | 62.3 | 11.9✓{BLANKS} |", f"| Score-CAM | 67.2 | 12.2 n/a{BLANKS} |"]
+    assert baseline == [f"| Largest \\|x\\|, no network | 61.4 | 17.1‡{BLANKS} |"]
 
 
 def test_the_share_is_that_of_the_strongest_baseline_of_its_kind():
