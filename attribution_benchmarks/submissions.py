@@ -39,16 +39,13 @@ from attribution_benchmarks.report.published import PublishedSet
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, methods=[], cache_dir="")
 flags.DEFINE_string("output_dir", "", "folder of the submission", flag_values=FLAGS)
-for _name, _text in (
-    ("title", "name of the method, as printed"),
-    ("authors", "who proposes it"),
-    ("paper", "address of the paper, if there is one"),
-    ("framework", "what the method is written with"),
-):
-    flags.DEFINE_string(_name, "TensorFlow" if _name == "framework" else "", _text, flag_values=FLAGS)
+flags.DEFINE_string("title", "", "name of the method, as printed", flag_values=FLAGS)
+flags.DEFINE_string("authors", "", "who proposes it", flag_values=FLAGS)
+flags.DEFINE_string("paper", "", "address of the paper, if there is one", flag_values=FLAGS)
 flags.DEFINE_bool("code", True, "include the file of the method", flag_values=FLAGS)
 flags.DEFINE_string("check", "", "folder of a submission to check", flag_values=FLAGS)
 flags.DEFINE_bool("recompute", False, "run the code of the submission on a sample", flag_values=FLAGS)
+_TORCH = "torch:"  # before the file of a method in PyTorch
 _REQUIRED = ("title", "authors", "framework", "parameters", "code_sha256", "release")
 _PATH = re.compile(r"(?<![\w:/])(/|~/|[A-Za-z]:\\)\w")
 
@@ -58,7 +55,7 @@ def submit(
 ) -> Ranking:
     """Score a method on all published sets of the report's benchmarks, write a submission, and return its places.
 
-    ``about`` has ``title`` and ``authors``, and may have ``paper`` and ``framework``. Raises ``BadInput`` if a name is
+    ``about`` has ``title`` and ``authors``, and may have ``paper``. Raises ``BadInput`` if one of the first two is
     missing, the folder cannot be written, or the method cannot be scored.
     """
     from attribution_benchmarks import api
@@ -66,7 +63,7 @@ def submit(
     for name in ("title", "authors"):
         if not about.get(name):
             raise BadInput(f"--{name} is empty; a submission names the method and who proposes it")
-    file, _, function = method.rpartition(":")
+    file, _, function = method.removeprefix(_TORCH).rpartition(":")
     if not file.endswith(".py"):
         raise BadInput(f"'{method}' is not a method of a file; submit one as file.py:function")
     check_directory("output_dir", folder)
@@ -74,7 +71,8 @@ def submit(
     name, content = key_of(about["title"]), pathlib.Path(file).read_bytes()
     parameters = {key: repr(value) for key, value in resolve_method(method).defaults.items()}
     described = {
-        "framework": "TensorFlow", "paper": "", **about, "function": function, "parameters": parameters,
+        "paper": "", **about, "framework": "PyTorch" if method.startswith(_TORCH) else "TensorFlow",
+        "function": function, "parameters": parameters,
         "code_sha256": hashlib.sha256(content).hexdigest(), "release": __version__,
     }  # fmt: skip
     groups = [_renamed(group, method, name) for group in found.groups if method in group.values]
@@ -156,7 +154,7 @@ def _recomputed(folder: pathlib.Path, about: Mapping[str, Any], scores: Scores, 
     if not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest() != about["code_sha256"]:
         raise BadInput(f"{file} is missing or not the code of the submission; nothing can be recomputed")
     number = int(about["code_sha256"], 16) % len(one.tasks)
-    method = f"{file}:{about['function']}"
+    method = f"{_TORCH if about['framework'] == 'PyTorch' else ''}{file}:{about['function']}"
     found = api.scores_of(one.tasks[number], {method: method})
     groups = [_renamed(group, method, key_of(about["title"])) for group in found.groups]
     groups = [mean_members(group) if len(one.tasks) > 2 else group for group in groups]
@@ -173,7 +171,7 @@ def main(flag_values: flags.FlagValues) -> None:
     else:
         if len(flag_values.methods) != 1 or not flag_values.output_dir:
             raise BadInput("name one method and a folder: submit my_method.py:f --output_dir=my_method")
-        about = {name: flag_values[name].value for name in ("title", "authors", "paper", "framework")}
+        about = {name: flag_values[name].value for name in ("title", "authors", "paper")}
         found = submit(flag_values.methods[0], pathlib.Path(flag_values.output_dir), about, flag_values.code)
     print_text(found.text)
 
