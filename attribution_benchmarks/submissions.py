@@ -30,7 +30,6 @@ from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import atomic_write, check_directory
 from attribution.reading import read_json
 from attribution_benchmarks.core.manifest import versions
-from attribution_benchmarks.core.registry import REPORTED
 from attribution_benchmarks.core.scores import InputScores, Scores, mean_members
 from attribution_benchmarks.report import placement, published
 from attribution_benchmarks.report.placement import Ranking
@@ -53,7 +52,7 @@ _PATH = re.compile(r"(?<![\w:/])(/|~/|[A-Za-z]:\\)\w")
 def submit(
     method: str, folder: pathlib.Path, about: Mapping[str, str], code: bool = True, seconds: float = 1e9
 ) -> Ranking:
-    """Score a method on all published sets of the report's benchmarks, write a submission, and return its places.
+    """Score a method on all published sets that it fits, write a submission, and return its places.
 
     ``about`` has ``title`` and ``authors``, and may have ``paper``. Raises ``BadInput`` if one of the first two is
     missing, the folder cannot be written, or the method cannot be scored.
@@ -67,7 +66,8 @@ def submit(
     if not file.endswith(".py"):
         raise BadInput(f"'{method}' is not a method of a file; submit one as file.py:function")
     check_directory("output_dir", folder)
-    found = api.score(method, REPORTED, time=seconds)
+    benchmarks = list(dict.fromkeys(one.benchmark for one in published.sets()))
+    found = api.score(method, benchmarks, time=seconds)
     name, content = key_of(about["title"]), pathlib.Path(file).read_bytes()
     parameters = {key: repr(value) for key, value in resolve_method(method).defaults.items()}
     described = {
@@ -111,7 +111,10 @@ def check(folder: pathlib.Path, recompute: bool = False) -> Ranking:
         raise BadInput(f"{folder / 'method.json'} holds a path, '{found[0]}...'; a submission names none")
     if about["release"] != __version__:
         raise BadInput(f"{folder} is of release {about['release']}, this is {__version__}; submit it again")
-    name, chosen = key_of(about["title"]), published.sets(REPORTED)
+    name, known = key_of(about["title"]), {group.where["benchmark"] for group in scores.groups}
+    chosen = [one for one in published.sets() if one.definition.name in known]  # a method may not fit all benchmarks
+    if not chosen:
+        raise BadInput(f"{folder} has no scores of a published benchmark")
     merged = {one: _checked(one, scores, name) for one in chosen}
     if recompute:
         _recomputed(folder, about, scores, chosen[0])

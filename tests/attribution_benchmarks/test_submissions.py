@@ -20,7 +20,6 @@ ABOUT = {"title": "Mine, sharper", "authors": "A. Name", "paper": "https://examp
 def submitted(toy, tmp_path, monkeypatch):
     """Publish the scores of a benchmark of one file, and submit a method."""
     monkeypatch.setattr(published, "FOLDER", tmp_path)
-    monkeypatch.setattr(submissions, "REPORTED", (f"{toy}:TOY",))
     monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "sets.toml").write_text(f'[[set]]\ntask = "toy"\nbenchmark = "{toy}:TOY"\nstart = 1\nnetwork = 1\n')
     (one,) = published.sets(complete=False)
