@@ -112,7 +112,7 @@ def set_up_code() -> None:
             "attribution_benchmarks": ["published/*"],
             "attribution": ["*.toml"],
             "attribution.methods": ["presets/*.toml", "registry.toml"],
-            "attribution_benchmarks.choosing": ["worth.json"],
+            "attribution_benchmarks.choosing": ["known_truth.csv"],
             "attribution_benchmarks.report": ["templates/*"],
             "attribution_benchmarks.exact": ["*.toml"],
             "attribution_benchmarks.parts": ["*.toml"],

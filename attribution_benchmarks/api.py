@@ -103,11 +103,10 @@ def choose(
     targets: npt.ArrayLike | None = None,
     methods: Methods | None = None,
     *,
-    output_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Choice:
-    """Score the methods that apply to a model on inputs without ground truth, and say which to use.
+    """Say which method to use for a model, and whether inputs without ground truth speak against it.
 
     Parameters
     ----------
@@ -115,34 +114,33 @@ def choose(
         What ``attribution.load_model`` takes, or a model that it returned.
     inputs
         (N, ...) as the model takes them, or a mapping from input name to such arrays; at least
-        ``stats.statistics.MIN_INPUTS`` for a test. Tokens need ``background=``, a model with several inputs of
-        floating point ``explain_input=``.
+        ``stats.statistics.MIN_INPUTS`` for a test.
     targets
         (N,) classes to explain, or one for all; the predicted ones where None.
     methods
-        As of ``evaluate``; all that apply, but those of other libraries, where None.
-    output_dir
-        Directory of the maps, METHOD/INPUT.npy; None writes nothing.
+        Further methods, as of ``evaluate``, to score beside the recommended one.
     progress
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options
-        ``names``, ``background``, ``explain_input``, ``feature_names``, ``batch_size`` and ``seed`` of
-        ``choosing.scoring.choose``.
+        ``groups``: N groups of the inputs, such as their objects or patients; None for independent inputs.
+        ``background``: values of a removed position, a number or an array of an input's shape with channels last. Where
+        None, the input's mean color, and for vectors each feature's mean over the inputs. Tokens need it: the number of
+        padding, of a mask or of an unknown word.
+        ``explain_input``: of a model with several inputs, as of ``attribution.explain``.
+        ``batch_size``, ``seed``: inputs in one pass, and the seed of random numbers.
 
     Returns
     -------
     Choice
-        Printed, it is the answer in sentences and a table; ``draw`` shows the maps.
+        Printed, it is the advice, what speaks against it, and a table.
 
     Raises
     ------
     BadInput
-        If the model or the inputs are of another kind, or no method applies.
+        If the model or the inputs are of another kind, or no method of known record applies.
     """
     with _quiet(), Bars() as bars:
-        return scoring.choose(
-            model, inputs, targets, methods, output_dir=output_dir, progress=progress or bars, **options
-        )
+        return scoring.choose(model, inputs, targets, methods, progress=progress or bars, **options)
 
 
 def score(

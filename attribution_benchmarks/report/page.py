@@ -20,7 +20,7 @@ from attribution_benchmarks.report import charts, examples, formatting, images, 
 from attribution_benchmarks.report.formatting import enumeration, templates
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.results import ReportData, Result
-from attribution_benchmarks.report.significance import INPUTS_FOR_MARK, MARGIN, baseline_record
+from attribution_benchmarks.report.significance import MARGIN, baseline_record
 
 PAGES = {"index": "Results", "methods": "Methods", "examples": "Examples"}
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
@@ -47,7 +47,7 @@ def pages(data: ReportData) -> dict[str, str]:
     values = {
         "pages": PAGES, "data": data, "matrix": matrix, "tests": tests,
         "columns": matrix.columns, "records": records, "margin": round(100 * MARGIN), "limit": MARGIN,
-        "inputs_for_mark": INPUTS_FOR_MARK, "asides": {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"},
+        "asides": {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"},
         "by_marks": sorted(matrix.methods, key=lambda one: (not records[one].compared, -len(records[one].passed))),
         "own_first": sorted(matrix.methods, key=lambda name: not names.is_custom(name)),
         "kept": [

@@ -1,4 +1,4 @@
-"""Write the tables of docs/results.md and docs/baseline_shares.csv from a complete report.
+"""Write the tables of docs/results.md, docs/baseline_shares.csv and docs/more_networks.csv from a complete report.
 
     python scripts/reproduce_tables.py --output_dir=report --exhaustive
     python -m tools.docs.document_results report
@@ -6,8 +6,10 @@
     python -m tools.docs.document_results twenty
     python scripts/reproduce_tables.py --output_dir=ten --benchmarks=bim --networks=10 --exhaustive
     python -m tools.docs.document_results ten
-    python scripts/reproduce_tables.py --output_dir=tetrominoes --benchmarks=xai_tris --networks=20
+    python scripts/reproduce_tables.py --output_dir=tetrominoes --benchmarks=xai_tris --networks=20 --random_networks=1
     python -m tools.docs.document_results tetrominoes
+    python scripts/reproduce_tables.py --output_dir=functions --benchmarks=exact,xai_units
+    python -m tools.docs.document_results functions
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
 the tables.
@@ -32,11 +34,10 @@ from tools.docs.page_parts import ROOT, replace_parts
 
 PAGE = ROOT / "docs" / "results.md"
 COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
-MORE = {  # part of the page, and its columns
-    "svea": ("twenty networks", COLUMNS[:3]),
-    "bim": ("ten pairs", COLUMNS[3:6]),
-    "xai_tris": ("tetrominoes", ("distance", "rank", "signs", "mask")),
-}
+MORE = {"svea": COLUMNS[:3], "bim": COLUMNS[3:6], "xai_tris": ("distance", "rank", "signs", "mask"),
+        "exact": ("distance", "rank", "signs") * 2}  # fmt: skip
+FUNCTIONS = ("exact", "xai_units")
+NETWORKS = ("benchmark", "method", "column", "networks", "score", "mark", "reached", "low", "high", "headroom")
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
 SHARES = ("baseline", "method", "column", "share_percent", "low", "high")
 KINDS: dict[str, Callable[[str], bool]] = {  # name of a kind of baseline -> whether it has a baseline
@@ -86,63 +87,51 @@ def _percent(baseline: Mapping) -> list[str]:
     return [f"{100 * baseline[end]:.0f}" for end in ("share", "low", "high")]
 
 
-def _largest_share(row: Mapping) -> str:
-    if not (strongest := _strongest(row, bool)):
-        return ""
-    share, low, high = _percent(strongest)
-    return f"{share} ({low}–{high})"
+def network_rows(rows: Sequence[Mapping], labels: Sequence[str]) -> list[list[str]]:
+    """Return ``NETWORKS`` of each score that the matrix has not: its mark, and what baselines reach.
 
-
-def network_table(rows: Sequence[Mapping], labels: Sequence[str]) -> str:
-    """Return scores with their marks, the largest share that a baseline reaches, and the share of the headroom.
-
-    ``labels`` are of the benchmark's first columns. A column of no more networks than the matrix has is skipped, and
-    the share of the headroom where no oracle is.
+    Those are scores of more networks, and of functions. ``labels`` are of the first columns. The headroom is empty
+    where no oracle is.
     """
     names = titles(list(map(benchmark_named, REPORTED)))
-    columns = _many_networks(rows, labels)
-    methods: dict[str, dict[str, list[str]]] = {}
+    columns = dict(zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False))
+    found = []
     for row in rows:
-        if row["kind"] != "control" and row["value"] is not None and row["column"] in columns:
-            methods.setdefault(names[row["method"]], {})[row["column"]] = _score_cells(row, *columns[row["column"]])
-    header = [head for label, room in columns.values() for head in (label, "reached", "headroom")[: 2 + room]]
-    body = [
-        [title, *(cell for column, (_, room) in columns.items() for cell in found.get(column, ["–"] * (2 + room)))]
-        for title, found in methods.items()
-    ]
-    return markdown_table(["method", *header], body)
+        count = len(row.get("networks", ()))
+        shown = count > TRAINED or row["benchmark"] in FUNCTIONS
+        if row["kind"] != "control" and row["value"] is not None and row["column"] in columns and shown:
+            label, strongest = columns[row["column"]], _strongest(row, bool)
+            digits = 1 if label.endswith("%") else 3
+            room = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else ""
+            shares = _percent(strongest) if strongest else [""] * 3
+            score = f"{row['value']:.{digits}f}"
+            found.append([row["benchmark"], names[row["method"]], label, str(max(count, 1)), score,
+                          row.get("mark", ""), *shares, room])  # fmt: skip
+    return found
 
 
-def _many_networks(rows: Sequence[Mapping], labels: Sequence[str]) -> dict[str, tuple[str, bool]]:
-    """Return column of more networks than the matrix has -> its label, and whether it has an oracle."""
-    return {
-        column: (label, any("headroom_share" in row for row in rows if row["column"] == column))
-        for column, label in zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False)
-        if any(_networks(row) > TRAINED for row in rows if row["column"] == column)
-    }
-
-
-def _networks(row: Mapping) -> int:
-    return len(row.get("networks", ()))
-
-
-def _score_cells(row: Mapping, label: str, room: bool) -> list[str]:
-    share = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else "–"
-    digits = 1 if label.endswith("%") else 3
-    return [f"{row['value']:.{digits}f}{_mark(row)}", _largest_share(row), share][: 2 + room]
-
-
-def _mark(row: Mapping) -> str:
-    return f" {mark}" if len(mark := row.get("mark", "")) > 1 else mark
+def network_table(found: Sequence[Sequence[str]], labels: Sequence[str]) -> str:
+    """Return the scores of ``network_rows`` with their marks, a row for each method."""
+    methods: dict[str, dict[str, str]] = {}
+    for _, method, label, _, score, mark, *_ in found:
+        methods.setdefault(method, {})[label] = f"{score}{f' {mark}' if len(mark) > 1 else mark}"
+    return markdown_table(["method", *labels], [[name, *(row.get(label, "–") for label in labels)]
+                                                for name, row in methods.items()])  # fmt: skip
 
 
 def main(report: str) -> None:
-    """Replace the parts of docs/results.md that are between their comments, and write the shares of a report."""
+    """Replace the parts of docs/results.md that are between their comments, and write the data beside it."""
     tables = pathlib.Path(report, "tables")
     rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
-    if max(map(_networks, rows)) > TRAINED:
-        part, labels = MORE[rows[0]["benchmark"]]
-        replace_parts(PAGE, {part: network_table(rows, labels)})
+    if max(len(row.get("networks", ())) for row in rows) > TRAINED or rows[0]["benchmark"] in FUNCTIONS:
+        benchmark, path = rows[0]["benchmark"], PAGE.with_name("more_networks.csv")
+        found = network_rows(rows, MORE[benchmark])
+        with open(path, newline="", encoding="utf-8") as file:
+            others = [row for row in csv.reader(file) if row[0] not in (NETWORKS[0], *(one[0] for one in found))]
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([NETWORKS, *others, *found])
+        if benchmark == "xai_tris":
+            replace_parts(PAGE, {"tetrominoes": network_table(found, MORE[benchmark])})
         return
     replace_parts(PAGE, matrix_tables((tables / "matrix.md").read_text("utf-8")))
     with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
