@@ -173,7 +173,7 @@ def main(flag_values: flags.FlagValues) -> None:
         print_line(f"{flag_values.check} is complete and valid", file=sys.stderr)
     else:
         if len(flag_values.methods) != 1 or not flag_values.output_dir:
-            raise BadInput("name one method and a folder: submit my_method.py:f --output_dir=my_method")
+            raise BadInput("expected submit my_method.py:f --output_dir=my_method, or check-submission my_method")
         about = {name: flag_values[name].value for name in ("title", "authors", "paper")}
         found = submit(flag_values.methods[0], pathlib.Path(flag_values.output_dir), about, flag_values.code)
     print_text(found.text)
