@@ -70,9 +70,12 @@ def effects(random: np.random.Generator, kind: str, shape: tuple[int, ...], corr
 def p_values(
     random: np.random.Generator, families: int, inputs: int, networks: int, reached: float, *, correlated: bool = False,
     noise: float = 0.3, of_inputs: str = "normal", spread: float = 0.0, of_networks: str = "normal",
-    clusters: str = "single",
+    clusters: str = "single", of_baseline: float = 0.0,
 ) -> np.ndarray:  # fmt: skip
-    """Return the p-values of some families, (families, methods); inputs of a cluster have the same effect."""
+    """Return the p-values of some families, (families, methods); inputs of a cluster have the same effect.
+
+    ``of_baseline`` is the spread of baselines that are better on some networks, each method's own.
+    """
     sizes = np.resize(CLUSTERS[clusters], inputs)
 
     def scores(shared: bool) -> np.ndarray:
@@ -85,6 +88,8 @@ def p_values(
     if networks > 1:
         method = method + spread * effects(random, of_networks, (1, networks, families), correlated)
     baseline = np.broadcast_to(reached * (1 + noise * scores(True)), method.shape)
+    if of_baseline:
+        baseline = baseline - of_baseline * effects(random, of_networks, (1, networks, families), correlated)
     own, other = (np.repeat(side.reshape(inputs, networks, -1), sizes, axis=0) for side in (MARGIN * method, -baseline))
     return bet(own, other, 0.0, np.repeat(np.arange(inputs), sizes)).reshape(families, METHODS)
 
@@ -113,6 +118,9 @@ def designs() -> Iterator[dict[str, Any]]:
         for kind, clusters, networks in itertools.product(KINDS, ("of 4", "very uneven"), (1, 10)):
             yield {"inputs": 60, "networks": networks, "noise": 0.3, "of_inputs": kind, "clusters": clusters,
                    "spread": 0.05, "correlated": correlated, "reached": MARGIN}  # fmt: skip
+    for kind, networks, spread in itertools.product(of_networks, (5, 7, 10, 20), (0.1, 0.2, 0.3, 0.5)):
+        yield {"inputs": 30, "networks": networks, "noise": 0.1, "of_networks": kind, "of_baseline": spread,
+               "reached": MARGIN}  # fmt: skip
     for reached, networks in itertools.product((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), (3, 5, 10, 20)):
         yield {"inputs": 30, "networks": networks, "noise": 0.3, "spread": 0.1, "reached": reached}
     for reached, inputs in itertools.product((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), (15, 30, 60, 200)):
@@ -121,8 +129,8 @@ def designs() -> Iterator[dict[str, Any]]:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Simulate all designs and write the table."""
-    keys = ["networks", "inputs", "clusters", "of_inputs", "noise", "of_networks", "spread", "correlated",
-            "reached", "families", "methods"]  # fmt: skip
+    keys = ["networks", "inputs", "clusters", "of_inputs", "noise", "of_networks", "spread", "of_baseline",
+            "correlated", "reached", "families", "methods"]  # fmt: skip
     every = list(designs())
     with open(flag_values.output, "w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")

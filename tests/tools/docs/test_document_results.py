@@ -48,7 +48,7 @@ def test_scores_of_more_networks_have_the_mark_the_strongest_baseline_and_the_he
     rows = [
         row | {"column": "svea roe_test", "headroom_share": 0.314},
         row | {"column": "svea drop", "mark": "n/a", "baselines": []},
-        {"method": "largest", "kind": "control", "column": "svea drop", "value": 61.4},
+        {"method": "largest", "kind": "control", "benchmark": "svea", "column": "svea drop", "value": 61.4},
     ]
     rows.append(row | {"column": "svea increase", "networks": [0]})
     labels = ("ROE %", "Drop", "Incr. %")
