@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from attribution import batching
 from attribution.errors import BadInput, listed, print_line
-from attribution.model import batching
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import Evaluation, Run

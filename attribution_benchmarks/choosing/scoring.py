@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 import attribution
+from attribution.batching import checked_targets
 from attribution.errors import BadInput, MissedSum, listed
 from attribution.inputs import reads_tokens
-from attribution.methods.method import ARRAYS
 from attribution.methods.perturbation import positions
-from attribution.model.batching import checked_targets
+from attribution.methods.registry import ARRAYS
 from attribution.trial import try_method
 from attribution_benchmarks.choosing import known
 from attribution_benchmarks.choosing.choice import INPUT_VALUES, Choice, agreement

@@ -34,7 +34,14 @@ from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluator import Evaluator, Inputs, Numbers
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, check_folders, saved_methods
+from attribution_benchmarks.core.explainer import (
+    Explainer,
+    MapsDirectory,
+    SavedMaps,
+    check_folders,
+    published_rows,
+    saved_methods,
+)
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.progress import Progress, Reporter, ignored
 from attribution_benchmarks.core.random_weights import networks
@@ -56,7 +63,7 @@ class Run:
         The benchmark, its settings, and the metrics by name.
     names, methods
         Names of the methods, and the methods. With ``precomputed_maps`` there are no methods, and names only where
-        some of the maps were chosen.
+        some of the maps were chosen, with ``=METHOD`` where they are compared with that method of the paper.
     store
         Where numbers are kept.
     progress
@@ -71,6 +78,8 @@ class Run:
         Names of the metrics as they were given, such as ``file.py:NAME``.
     skipped
         Method -> why it cannot explain the network; these are not among the methods.
+    published_rows
+        Name of precomputed maps -> method of the paper that they are compared with.
     """
 
     benchmark: Benchmark
@@ -85,11 +94,18 @@ class Run:
     place: str = ""
     metric_places: tuple[str, ...] = ()
     skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    published_rows: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def shared_metrics(self) -> dict[str, Metric]:
         """Metrics of the run that are not the benchmark's own, by name."""
         return {name: metric for name, metric in self.metrics.items() if metric not in self.benchmark.metrics}
+
+    @functools.cached_property
+    def map_folders(self) -> dict[str, pathlib.Path]:
+        """Folders of the precomputed maps by method; empty without them."""
+        directory = getattr(self.settings, "precomputed_maps", "")
+        return saved_methods(directory, self.names) if directory else {}
 
     def without(self, refused: Mapping[str, str]) -> Run:
         """Return the run without methods that cannot explain the network, name -> reason."""
@@ -124,7 +140,7 @@ def prepare(
 ) -> Run:
     """Return what is asked of a benchmark, checked; see ``attribution_benchmarks.evaluate`` for the arguments.
 
-    Without a ``store``, numbers are kept where the benchmark keeps them by default.
+    Without a ``store``, numbers are kept in memory. ``default_store`` is where a command keeps them.
     """
     settings = _settings_of(benchmark, settings)
     from_files = bool(getattr(settings, "precomputed_maps", ""))
@@ -137,11 +153,10 @@ def prepare(
     if isinstance(settings, MapSettings) and (model := getattr(settings, "model", "")):
         find_saved_model(model)  # before TensorFlow is imported, which takes seconds
     found = {} if from_files else benchmark.with_parameters(_resolved(benchmark, chosen), settings)
-    if store is None:
-        store = _own_store(benchmark, settings, in_worker)
     return Run(
-        benchmark, settings, selected, tuple(chosen), _with_map_error(found, settings), store, progress, in_worker,
-        place=place, metric_places=_places(metrics or selected),
+        benchmark, settings, selected, tuple(chosen), _with_map_error(found, settings), store or ScoreStore(None),
+        progress, in_worker, place=place, metric_places=_places(metrics or selected),
+        published_rows=published_rows(tuple(chosen), benchmark.paper) if from_files else {},
     )  # fmt: skip
 
 
@@ -169,8 +184,9 @@ def _takes_map_error(method: Any) -> bool:
     return "map_error" in getattr(method, "defaults", ()) and not is_preset(method.name)
 
 
-def _own_store(benchmark: Benchmark, settings: RunSettings, in_worker: bool) -> ScoreStore:
-    return ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
+def default_store(benchmark: Benchmark, settings: RunSettings) -> ScoreStore:
+    """Return the store in which a command keeps the numbers of a benchmark; in memory if it has none."""
+    return ScoreStore(benchmark.default_scores_dir(settings) or None)
 
 
 def _places(metrics: Iterable[str | Metric]) -> tuple[str, ...]:
@@ -305,7 +321,8 @@ class Evaluation(abc.ABC):
 
     def published(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the keys of published figures of a row, see ``core.scores.summarised``."""
-        return self.run.benchmark.published_figures(row)
+        method = self.run.published_rows.get(row["method"], row["method"])
+        return self.run.benchmark.published_figures({**row, "method": method})
 
     def tables(self) -> Iterator[Scores]:
         """Explain, measure, and yield each table as soon as it is known."""
@@ -347,10 +364,9 @@ class Evaluation(abc.ABC):
         """
         given = self.settings
         if given.precomputed_maps:
-            folders = saved_methods(given.precomputed_maps, self.run.names)
-            _refuse_controls(folders, controls)
+            _refuse_controls(self.run.map_folders, controls)
             scores = ModelScores(model, given.batch_size) if model else None
-            return SavedMaps(folders, controls, given.seed, scores)
+            return SavedMaps(self.run.map_folders, controls, given.seed, scores)
         chosen = self.run.methods if methods is None else methods
         _refuse_controls(chosen, controls)
         return Explainer(model, chosen, controls, controlled, given.seed, given.batch_size)

@@ -69,6 +69,7 @@ LEFT_OUT = {
     ],
     "needs PyTorch; tests/attribution_benchmarks/torch runs them where it is installed": [
         "attribution-benchmarks check torch:", "attribution-benchmarks svea --methods=torch:",
+        "python -m svea.benchmark --methods=torch:",
         "attribution-benchmarks export-torch", "cd exported &&",
         "attribution-benchmarks svea --precomputed_maps=exported",
     ],

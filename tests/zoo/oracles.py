@@ -17,8 +17,8 @@ import scipy.ndimage
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+from attribution import batching
 from attribution.methods import gradients, perturbation
-from attribution.model import batching
 from zoo.family import BEHIND, Family
 from zoo.relevance_oracle import DEFINITIONS, UnknownLayer, relevance
 

@@ -108,7 +108,7 @@ def single_precision(tmp_path_factory):
     return maps_of_type("float32", tmp_path_factory.mktemp("float32"))
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float16", "float64"])
+@pytest.mark.parametrize("policy", ["float64"])
 def test_other_types_give_the_map_of_single_precision(policy, single_precision, tmp_path):
     for method, maps in maps_of_type(policy, tmp_path).items():
         assert maps.dtype == np.float32

@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 BENCHMARK = """
 import dataclasses, os, pathlib, sys, time
 from attribution.errors import BadInput
-from attribution.methods.method import Method
+from attribution.methods.registry import Method
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import Evaluation
 from attribution_benchmarks.core.batch import MapSource

@@ -73,7 +73,6 @@ def test_batch_normalization_in_training_mode_is_refused(place, tmp_path):
 APART = {
     "linear": (lambda x: tf.matmul(x, WEIGHTS), spec(None, 6)),
     "one row at a time": (lambda x: tf.matmul(x, WEIGHTS), spec(1, 6)),
-    "half precision": (lambda x: tf.matmul(x, tf.cast(WEIGHTS, tf.float16)), spec(None, 6, dtype=tf.float16)),
     "double precision": (lambda x: tf.matmul(x, tf.cast(WEIGHTS, tf.float64)), spec(None, 6, dtype=tf.float64)),
     "identifiers": (lambda x: tf.reduce_sum(tf.gather(WEIGHTS, x), 1), spec(None, None, dtype=tf.int32)),
     "normalized rows": (lambda x: tf.math.l2_normalize(tf.matmul(x, WEIGHTS), axis=1), spec(None, 6)),

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attribution import batching
 from attribution.errors import BadInput
-from attribution.model import batching
-from attribution.savedmodel import inputs
 
 
 @given(total=st.integers(0, 400), batch_size=st.integers(1, 64), equal=st.booleans())
@@ -48,9 +47,9 @@ def test_taken_rows_are_those_asked_for_padding_and_all(total, batch_size, equal
     ],
 )
 def test_numbers_that_a_model_does_not_take_are_refused(wanted, given, message):
-    expected = {"x": inputs.Expected(np.dtype(wanted), lambda shape: shape == (2, 3), "(any, 3)")}
+    expected = {"x": batching.Expected(np.dtype(wanted), lambda shape: shape == (2, 3), "(any, 3)")}
     with pytest.raises(BadInput, match=message):
-        inputs.checked_feed(given, expected, "the model")
+        batching.checked_feed(given, expected, "the model")
 
 
 @pytest.mark.parametrize(
@@ -65,8 +64,8 @@ def test_numbers_that_a_model_does_not_take_are_refused(wanted, given, message):
     ],
 )
 def test_numbers_that_a_model_takes_are_the_same_in_its_type(wanted, given):
-    expected = {"x": inputs.Expected(wanted and np.dtype(wanted), lambda shape: True, "(any, 3)")}
-    found = inputs.checked_feed(given, expected, "the model")["x"]
+    expected = {"x": batching.Expected(wanted and np.dtype(wanted), lambda shape: True, "(any, 3)")}
+    found = batching.checked_feed(given, expected, "the model")["x"]
     assert found.dtype == (wanted or np.float64) and (found == np.asarray(given)).all()
 
 

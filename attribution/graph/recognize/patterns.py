@@ -1,4 +1,4 @@
-"""Means, normalization and softmax, from the sums and quotients that they were written as."""
+"""Means, normalization, softmax and layers, from the sums, quotients and moves that they were written as."""
 
 from __future__ import annotations
 
@@ -7,36 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from attribution.graph.recognize.rewriting import MOVES, RESHAPES, Graph, Rules, Unfit, origin
-
-
-def _known_choice(graph: Graph, node: Any) -> bool:
-    """Take the branch that a constant condition chooses."""
-    condition, *branches = graph.inputs(node)
-    value = graph.value(condition)
-    if value is None or value.size != 1:
-        return False
-    chosen = branches[0 if value.item() else 1]
-    return graph.shape(chosen) == graph.shape(node) and graph.replace(node, lambda x: x, [chosen])
-
-
-def _no_bound(graph: Graph, node: Any) -> bool:
-    """Leave out the maximum of a tensor and -∞."""
-    first, second = graph.inputs(node)
-    for bound, x in ((first, second), (second, first)):
-        if graph.single(bound) == -math.inf:
-            return graph.replace(node, lambda x: x, [x])
-    return False
-
-
-def _no_broadcast(graph: Graph, node: Any) -> bool:
-    """Leave out a broadcast to the same sizes; an open one is the batch, which a constant does not have."""
-    x = graph.up(node.input[0])
-    shape = graph.shape(node)
-    same = not graph.is_constant(x) and shape == graph.shape(x) and shape.count(None) <= 1
-    return same and shape[:1].count(None) == shape.count(None) and graph.replace(node, lambda x: x, [x])
+from attribution.graph.recognize.rewriting import MOVES, RESHAPES, Graph, Rules, Unfit, again, origin, with_sizes
 
 
 def _kept_axes(graph: Graph, node: Any) -> bool:
@@ -168,12 +142,109 @@ def _is_softmax_of(graph: Graph, node: Any, shifted: Any, total: Any, function: 
     return len(reduced) == 1 and graph.is_equal(source, x, node, found) and graph.replace(node, found, [x])
 
 
-SIMPLE: Rules = {
-    "SelectV2": (_known_choice,), "Maximum": (_no_bound,), "BroadcastTo": (_no_broadcast,),
-}  # fmt: skip
+def _softmax_without_units(graph: Graph, node: Any) -> bool:
+    """Write a softmax without axes of size 1 that attention and classes do not have.
+
+    JAX's attention has a fifth axis; a convolution as classifier leaves positions of size 1.
+    """
+    sizes, x = graph.shape(node), graph.up(node.input[0])
+    units = [axis for axis, size in enumerate(sizes[:-1]) if size == 1]
+    dropped = units if len(sizes) - len(units) == 2 else units[: max(len(sizes) - 4, 0)]
+    kept = [size for axis, size in enumerate(sizes) if axis not in dropped]
+    if not dropped or kept.count(None) > 1:
+        return False
+    return graph.replace(node, lambda x: with_sizes(tf.nn.softmax(with_sizes(x, kept)), sizes), [x])
+
+
+def _resize(graph: Graph, node: Any) -> bool:
+    """Recognize bilinear interpolation: a product with a matrix for either axis, or with weights of windows."""
+    x, sizes, products = node, graph.shape(node), 0
+    while x.op in ("Einsum", "GatherNd", "Transpose"):
+        products += x.op == "Einsum"
+        variable = [one for one in graph.inputs(x) if not graph.is_constant(one)]
+        if len(variable) != 1:
+            return False
+        x = variable[0]
+    given = graph.shape(x)
+    if not products or not len(sizes) == len(given) == 4 or None in sizes[1:3]:
+        return False
+    if sizes[1:3] == given[1:3] or sizes[3] != given[3]:
+        return False
+
+    def resized(x: Any) -> Any:
+        return tf.image.resize(x, sizes[1:3])
+
+    return graph.is_equal(x, x, node, resized) and graph.replace(node, resized, [x])
+
+
+def _roll(graph: Graph, node: Any) -> bool:
+    """Recognize two parts of a tensor that were exchanged along an axis."""
+    parts = graph.inputs(node)[:-1]
+    if [one.op for one in parts] != ["StridedSlice", "StridedSlice"]:
+        return False
+    x, axis = graph.up(parts[0].input[0]), graph.value(graph.up(node.input[-1]))
+    if x is not graph.up(parts[1].input[0]) or axis is None or graph.shape(x) != graph.shape(node):
+        return False
+    shift = graph.shape(parts[0])[int(axis)]
+
+    def rolled(x: Any) -> Any:
+        return tf.roll(x, shift, int(axis))
+
+    return shift is not None and graph.is_equal(x, x, node, rolled) and graph.replace(node, rolled, [x])
+
+
+def _lookup(graph: Graph, node: Any) -> bool:
+    """Leave out the NaN of a lookup outside its table."""
+    _, found, other = graph.inputs(node)
+    value = graph.value(other)
+    if value is None or value.dtype.kind != "f" or not np.isnan(value).all() or found.op != "GatherV2":
+        return False
+    return graph.shape(found) == graph.shape(node) and graph.replace(node, lambda x: x, [found])
+
+
+def _letters_of(node: Any) -> list[list[str]]:
+    """Return the letters of an Einsum's inputs, and of its output."""
+    inputs, output = node.attr["equation"].s.decode().split("->")
+    return [list(one) for one in (*inputs.split(","), output)]
+
+
+def _step_of_a_cell(graph: Graph, node: Any) -> bool:
+    """Multiply one step alone, where a recurrent cell takes it from a product and bias of all steps.
+
+    Keras on PyTorch writes its LSTM so. Its other backends add the bias after both products of a step.
+    """
+    step, recurrent = sorted(graph.inputs(node), key=lambda one: one.op == "MatMul")
+    sliced = origin(graph, step, RESHAPES)
+    total = graph.up(sliced.input[0]) if sliced.op == "StridedSlice" else sliced
+    if (recurrent.op, sliced.op, total.op) != ("MatMul", "StridedSlice", "AddV2"):
+        return False
+    product, bias = sorted(graph.inputs(total), key=graph.is_constant)
+    width = graph.shape(node)[-1:]
+    if product.op != "Einsum" or graph.shape(bias) != width or graph.shape(sliced)[-1:] != width:
+        return False
+    x, kernel = graph.inputs(product)
+    given, weights, output = _letters_of(product)
+    if kernel.op == "BroadcastTo":  # a copy for each step
+        kernel, weights = graph.up(kernel.input[0]), weights[-2:]
+    is_one = all(size == 1 for size in graph.shape(kernel)[:-2]) and graph.is_constant(kernel)
+    if not is_one or weights[:1] != given[-1:] or output != [*given[:-1], *weights[1:]]:
+        return False
+    sizes = [*graph.shape(node)[:-1], graph.shape(x)[-1]]
+    bounds = [graph.value(graph.up(tensor)) for tensor in sliced.input[1:]]
+
+    def cell(x: Any, kernel: Any, recurrent: Any, bias: Any) -> Any:
+        kernel = with_sizes(kernel, kernel.shape[-2:])
+        return tf.matmul(with_sizes(again(sliced, [x, *map(tf.constant, bounds)]), sizes), kernel) + recurrent + bias
+
+    return graph.replace(node, cell, [x, kernel, recurrent, bias])
+
 
 MEANS: Rules = {**dict.fromkeys(RESHAPES, (_kept_axes,)), "RealDiv": (_mean,), "Mul": (_mean,)}
 
-NORMS: Rules = {"Mean": (_variance,), "Sub": (_variance_of_squares,), "AddV2": (_batch_norm, _layer_norm)}
-
-SOFTMAXES: Rules = {"RealDiv": (_softmax,), "Sub": (_log_softmax,)}
+# One after the other, where functions of one variable are known.
+LAYERS: tuple[Rules, ...] = (
+    {"Mean": (_variance,), "Sub": (_variance_of_squares,), "AddV2": (_batch_norm, _layer_norm)},
+    {"RealDiv": (_softmax,), "Sub": (_log_softmax,)},
+    {"Softmax": (_softmax_without_units,), "Einsum": (_resize,), "Transpose": (_resize,), "AddV2": (_step_of_a_cell,),
+     "SelectV2": (_lookup,), "ConcatV2": (_roll,)},
+)  # fmt: skip
