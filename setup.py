@@ -111,6 +111,7 @@ def set_up_code() -> None:
         entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
         package_data={
             "": ["py.typed", "*_card.md"],
+            "attribution_benchmarks": ["published/*"],
             "attribution": ["*.toml"],
             "attribution.methods": ["presets/*.toml", "registry.toml"],
             "attribution_benchmarks.choosing": ["known_truth.csv"],

@@ -162,6 +162,5 @@ BENCHMARK = _Bim(
     command="bim.metrics",
     evaluation=_load,
     figures=True,
-    map_error=0.2,  # docs/performance.md has its effect on the scores
     report_tasks=_report_tasks,
 )

@@ -244,6 +244,44 @@ def _refuse_controls(names: Iterable[str], controls: Sequence[Control]) -> None:
             raise BadInput(f"'{control.name}' is a control, which is scored anyway; omit the method or rename it")
 
 
+def table_of(
+    benchmark: Benchmark, metrics: Mapping[str, Metric], groups: Sequence[InputScores], lines: Sequence[str] | None,
+    published: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+) -> Scores:  # fmt: skip
+    """Return the rows of the groups of one table, and the table, below ``lines``; without a table where they are None.
+
+    ``published`` returns the keys of published figures of a row, see ``core.scores.summarised``.
+    """
+    rows, columns, own = [], [], []
+    for group in groups:
+        metric = metrics[group.where["metric"]]
+        found = summarised(group, metric, published)
+        rows += [{"benchmark": benchmark.name, **row} for row in found]
+        heading, decimals = group.column or metric.title, 1 if metric.percent else 3
+        shown = [row for row in found if not {"of", ALONG} & set(row)]
+        columns.append(tables.Figures(heading, shown, decimals, group.brief))
+        if not group.brief:
+            own.append(tables.Figures(heading, [row for row in found if "of" in row], decimals))
+    sources = dict.fromkeys(source for group in groups for source in group.sources)
+    kept = [dataclasses.replace(group, where={"benchmark": benchmark.name, **group.where})
+            for group in groups if group.kept]  # fmt: skip
+    titles = benchmark.row_titles(sources)
+    if lines is None:
+        return Scores(rows, kept, titles)
+    controls = {control.name: control.title for control in benchmark.controls}
+    text, markdown = (
+        "\n".join(
+            filter(None, [
+                tables.paragraphs(lines, is_markdown),
+                tables.laid_out(columns, titles, is_markdown),
+                tables.under_controls(own, titles, controls, is_markdown),
+            ])
+        ) + "\n"
+        for is_markdown in (False, True)
+    )  # fmt: skip
+    return Scores(rows, kept, titles, text, markdown)
+
+
 class Evaluation(abc.ABC):
     """A benchmark whose networks and inputs are loaded.
 
@@ -297,36 +335,8 @@ class Evaluation(abc.ABC):
 
     def _table(self, title: str | None, groups: Sequence[InputScores], is_first: bool) -> Scores:
         """Return the rows of one table, and the table."""
-        benchmark, metrics = self.run.benchmark, self.run.metrics
-        rows, columns, own = [], [], []
-        for group in groups:
-            metric = metrics[group.where["metric"]]
-            found = summarised(group, metric, self.published)
-            rows += [{"benchmark": benchmark.name, **row} for row in found]
-            heading, decimals = group.column or metric.title, 1 if metric.percent else 3
-            shown = [row for row in found if not {"of", ALONG} & set(row)]
-            columns.append(tables.Figures(heading, shown, decimals, group.brief))
-            if not group.brief:
-                own.append(tables.Figures(heading, [row for row in found if "of" in row], decimals))
-        sources = dict.fromkeys(source for group in groups for source in group.sources)
-        kept = [dataclasses.replace(group, where={"benchmark": benchmark.name, **group.where})
-                for group in groups if group.kept]  # fmt: skip
-        titles = benchmark.row_titles(sources)
-        if title is None:
-            return Scores(rows, kept, titles)
-        controls = {control.name: control.title for control in benchmark.controls}
-        lines = [*(self.heading() if is_first else []), *title.splitlines()]
-        text, markdown = (
-            "\n".join(
-                filter(None, [
-                    tables.paragraphs(lines, is_markdown),
-                    tables.laid_out(columns, titles, is_markdown),
-                    tables.under_controls(own, titles, controls, is_markdown),
-                ])
-            ) + "\n"
-            for is_markdown in (False, True)
-        )  # fmt: skip
-        return Scores(rows, kept, titles, text, markdown)
+        lines = None if title is None else [*(self.heading() if is_first else []), *title.splitlines()]
+        return table_of(self.run.benchmark, self.run.metrics, groups, lines, self.published)
 
     def measurements(self) -> Iterable[Sequence[Evaluator]]:
         """Return everything that is explained and measured, in groups that are computed one after the other."""

@@ -70,6 +70,7 @@ class ColumnTests:
     p_values: Mapping[str, float]  # method -> corrected p-value of the claim that it passes against every baseline
     ranks: Mapping[str, _RankRange]  # method -> range of its rank
     networks: int  # number of trained networks
+    conditions: Sequence[str] = ()  # control conditions of other methods, which are not among ``baselines``
 
     def better(self, test: PairComparison) -> str | None:
         """Return the better one of a pair; None if they do not differ significantly."""
@@ -88,7 +89,8 @@ class ColumnTests:
 
     def not_compared(self, method: str) -> list[str]:
         """Return the control conditions that other methods of the column were compared under, but not this one."""
-        return sorted({one.kind for one in self.baselines if one.own} - {one.kind for one in self.against(method)})
+        every = {*self.conditions, *(one.kind for one in self.baselines if one.own)}
+        return sorted(every - {one.kind for one in self.against(method)})
 
     def passes(self, method: str) -> bool:
         """Return whether a method beats every baseline by the margin, and was compared with all of them."""
@@ -166,6 +168,32 @@ def compare_columns(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]])
         for column in matrix.columns
         if (group := group_of(column, scores)) is not None
     }
+
+
+def compare_alone(
+    column: Column, group: InputScores, method: str, others: Sequence[str], controls: Sequence[str]
+) -> ColumnTests:
+    """Compare one method with the others of a column and with the baselines, on the networks that it has scores of.
+
+    The others are a fixed family, so that the claims about the method are corrected for its own tests alone, and a
+    further method changes no other's claims.
+    """
+    networks = np.isfinite(group.by_network(method)).any(axis=0)
+    group = dataclasses.replace(group, values={name: group.by_network(name)[:, networks] for name in group.values})
+    independent = [name for name in controls if name in group.values and name not in column.excluded]
+    every = {name: group.by_network(name) for name in (method, *others, *independent)}
+    baselines = _baselines(column, every, [method], independent, group)
+    pairs = compare_pairs(
+        {name: every[name] for name in (method, *others)}, [(method, other) for other in others], group.clusters
+    )
+    better = [(one.difference > 0) == column.higher_is_better for one in pairs if one.p_corrected < LEVEL]
+    return ColumnTests(
+        column, [method], pairs, baselines,
+        better_than_every([one.method for one in baselines], [one.claim for one in baselines]),
+        {method: _RankRange(1 + len(better) - sum(better), 1 + len(others) - sum(better))},
+        int(networks.sum()),
+        sorted({kind for other in others for kind in _conditions(other, group)}),
+    )  # fmt: skip
 
 
 def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> ColumnTests:

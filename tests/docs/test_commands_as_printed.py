@@ -31,7 +31,10 @@ LEFT_OUT = {
         "python scripts/generate_clevr_xai.py --renderer=blender",
         "python scripts/train_bim_models.py --data_dir=data/bim --architecture",
     ],
-    "a report: 4 to 42 minutes": ["python scripts/reproduce_tables.py", "attribution-benchmarks report"],
+    "a report: 4 minutes to an hour": ["python scripts/reproduce_tables.py", "attribution-benchmarks report"],
+    "three minutes; tests/attribution_benchmarks/report/test_published.py runs it on a small set": [
+        "attribution-benchmarks score my_method.py:sharpened --output",
+    ],
     "five networks of SVEA: 4 CPU minutes; tests/svea/test_benchmark.py does it with two small ones": [
         "python -m svea.benchmark --models",
         "python -m svea.benchmark --methods=gradient,grad_cam,my_method.py:sharpened --models",

@@ -1,15 +1,9 @@
 """Write the tables of docs/results.md, docs/baseline_shares.csv and docs/more_networks.csv from a complete report.
 
-    python scripts/reproduce_tables.py --output_dir=report --exhaustive
+    python scripts/reproduce_tables.py --output_dir=report
     python -m tools.docs.document_results report
-    python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
-    python -m tools.docs.document_results twenty
-    python scripts/reproduce_tables.py --output_dir=ten --benchmarks=bim --networks=10 --exhaustive
-    python -m tools.docs.document_results ten
-    python scripts/reproduce_tables.py --output_dir=tetrominoes --benchmarks=xai_tris --networks=20 --random_networks=1
-    python -m tools.docs.document_results tetrominoes
-    python scripts/reproduce_tables.py --output_dir=functions --benchmarks=exact,xai_units
-    python -m tools.docs.document_results functions
+    python scripts/reproduce_tables.py --output_dir=truth --benchmarks=xai_tris,exact,xai_units
+    python -m tools.docs.document_results truth
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
 the tables.
@@ -35,7 +29,7 @@ from tools.docs.page_parts import ROOT, replace_parts
 PAGE = ROOT / "docs" / "results.md"
 COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
 MORE = {"svea": COLUMNS[:3], "bim": COLUMNS[3:6], "xai_tris": ("distance", "rank", "signs", "mask"),
-        "exact": ("distance", "rank", "signs") * 2}  # fmt: skip
+        **dict.fromkeys(("exact", "xai_units"), ("distance", "rank", "signs"))}  # fmt: skip
 FUNCTIONS = ("exact", "xai_units")
 NETWORKS = ("benchmark", "method", "column", "networks", "score", "mark", "reached", "low", "high", "headroom")
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
@@ -123,19 +117,19 @@ def main(report: str) -> None:
     """Replace the parts of docs/results.md that are between their comments, and write the data beside it."""
     tables = pathlib.Path(report, "tables")
     rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
-    if max(len(row.get("networks", ())) for row in rows) > TRAINED or rows[0]["benchmark"] in FUNCTIONS:
-        benchmark, path = rows[0]["benchmark"], PAGE.with_name("more_networks.csv")
-        found = network_rows(rows, MORE[benchmark])
-        with open(path, newline="", encoding="utf-8") as file:
-            others = [row for row in csv.reader(file) if row[0] not in (NETWORKS[0], *(one[0] for one in found))]
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([NETWORKS, *others, *found])
-        if benchmark == "xai_tris":
-            replace_parts(PAGE, {"tetrominoes": network_table(found, MORE[benchmark])})
-        return
-    replace_parts(PAGE, matrix_tables((tables / "matrix.md").read_text("utf-8")))
-    with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([SHARES, *share_rows(rows)])
+    of = {name: [row for row in rows if row["benchmark"] == name] for name in MORE}
+    found = [one for name, labels in MORE.items() for one in network_rows(of[name], labels)]
+    path = PAGE.with_name("more_networks.csv")
+    with open(path, newline="", encoding="utf-8") as file:
+        others = [row for row in csv.reader(file) if row[0] not in (NETWORKS[0], *(one[0] for one in found))]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([NETWORKS, *others, *found])
+    if tetrominoes := [one for one in found if one[0] == "xai_tris"]:
+        replace_parts(PAGE, {"tetrominoes": network_table(tetrominoes, MORE["xai_tris"])})
+    if {row["benchmark"] for row in rows} >= {*REPORTED}:
+        replace_parts(PAGE, matrix_tables((tables / "matrix.md").read_text("utf-8")))
+        with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([SHARES, *share_rows(rows)])
 
 
 if __name__ == "__main__":

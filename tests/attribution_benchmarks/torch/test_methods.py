@@ -163,16 +163,16 @@ def explained(place, progress):
     return float(np.abs(maps).sum())
 """
 PARENT = """
-import functools, sys
+import sys
+from concurrent import futures
 import child
-from attribution_benchmarks.report.processes import Processes
+from attribution_benchmarks.report import tasks
 
 if __name__ == "__main__":
     place = f"torch:{sys.argv[2]}:late"
     if sys.argv[3] == "child":
-        with Processes() as processes:
-            processes.start("late", functools.partial(child.explained, place))
-            found = processes.answer(print)[1].value
+        with futures.ProcessPoolExecutor(1, tasks._CONTEXT, tasks._begin, (False,)) as pool:
+            found = pool.submit(child.explained, place, print).result()
     else:
         found = child.explained(place, print)
     print("found", found)
