@@ -338,7 +338,6 @@ _DEFINED = _Contrast(
     settings=Settings,
     evaluation=ContrastEvaluation.load,
     figures=True,
-    map_error=0.2,  # as CLEVR-XAI, whose networks have this architecture
     examples=examples,
     network=str(default_model("clevr_xai/contrast/floor_seed0/reader")),
     report_tasks=_report_tasks,
