@@ -79,13 +79,10 @@ LEFT_OUT = {
 }  # fmt: skip
 LONGEST = (
     "python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py",
-    # The same picture is explained by other methods; tests/attribution/methods/test_against_libraries.py has these.
-    "python -m attribution.explain --model=saved_models/bim/obj --image=docs/pictures/zebra.jpg "
-    "--preprocessing=imagenet-mean --methods=integrated_gradients@xplique",
     # tests/attribution/export exports small networks, tests/scripts/test_serve.py serves two.
     "python -m attribution.export --model=saved_models/bim/obj", "attribution-benchmarks serve --stand_in --models=",
     # The command has its own tests; so have the benchmarks of single features and of sequences.
-    "python -m attribution.check_method", "python -m svea.benchmark --model=saved_models/svea/deletions",
+    "attribution-benchmarks check my_method.py", "python -m svea.benchmark --model=saved_models/svea/deletions",
     "attribution-benchmarks sequences",
 )  # fmt: skip
 
