@@ -136,7 +136,8 @@ def help_text(flag_values: flags.FlagValues, description: str, module: str, full
     module
         Name of this module.
     full
-        Whether to show all flags (``--helpfull``), not only the first ``FLAGS_OF_A_SCREEN``.
+        Whether to show all flags (``--helpfull``), not only those in ``FIRST_SCREEN``, where there are more than
+        ``FLAGS_OF_A_SCREEN``.
     """
     more = [] if full else _without_rare_flags(flag_values)
     own = sys.argv[0] if module == "__main__" else module  # as absl names it

@@ -10,8 +10,8 @@ are only compared. --time limits the seconds: after an estimate, fewer networks 
 not suffice, and the answer says which. Scores are stored in the cache, so that the same command resumes, and completes
 what was left out. Other benchmarks, and all with --model, --metrics or --seed, give a table with their baselines.
 
-Cost: a method's passes (docs/methods.md) on some ten thousand small inputs; a method of one gradient takes about two
-minutes on the five benchmarks of the report.
+Cost: a method's passes (docs/methods.md) on some ten thousand small inputs. A method of one gradient takes three
+minutes on the five benchmarks of the report, on two idle cores with an empty cache.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ from attribution_benchmarks.core.scores import InputScores, Scores, mean_members
 from attribution_benchmarks.report import placement, published
 from attribution_benchmarks.report.placement import Ranking
 from attribution_benchmarks.report.published import PublishedSet
+from attribution_benchmarks.stats.statistics import MIN_NETWORKS
+from attribution_benchmarks.torch import PREFIX
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, methods=[], cache_dir="")
@@ -44,14 +46,11 @@ flags.DEFINE_string("paper", "", "address of the paper, if there is one", flag_v
 flags.DEFINE_bool("code", True, "include the file of the method", flag_values=FLAGS)
 flags.DEFINE_string("check", "", "folder of a submission to check", flag_values=FLAGS)
 flags.DEFINE_bool("recompute", False, "run the code of the submission on a sample", flag_values=FLAGS)
-_TORCH = "torch:"  # before the file of a method in PyTorch
 _REQUIRED = ("title", "authors", "framework", "parameters", "code_sha256", "release")
 _PATH = re.compile(r"(?<![\w:/])(/|~/|[A-Za-z]:\\)\w")
 
 
-def submit(
-    method: str, folder: pathlib.Path, about: Mapping[str, str], code: bool = True, seconds: float = 1e9
-) -> Ranking:
+def submit(method: str, folder: pathlib.Path, about: Mapping[str, str], code: bool = True) -> Ranking:
     """Score a method on all published sets that it fits, write a submission, and return its places.
 
     ``about`` has ``title`` and ``authors``, and may have ``paper``. Raises ``BadInput`` if one of the first two is
@@ -62,16 +61,16 @@ def submit(
     for name in ("title", "authors"):
         if not about.get(name):
             raise BadInput(f"--{name} is empty; a submission names the method and who proposes it")
-    file, _, function = method.removeprefix(_TORCH).rpartition(":")
+    file, _, function = method.removeprefix(PREFIX).rpartition(":")
     if not file.endswith(".py"):
         raise BadInput(f"'{method}' is not a method of a file; submit one as file.py:function")
     check_directory("output_dir", folder)
     benchmarks = list(dict.fromkeys(one.benchmark for one in published.sets()))
-    found = api.score(method, benchmarks, time=seconds)
+    found = api.score(method, benchmarks, time=1e9)  # all networks
     name, content = key_of(about["title"]), pathlib.Path(file).read_bytes()
     parameters = {key: repr(value) for key, value in resolve_method(method).defaults.items()}
     described = {
-        "paper": "", **about, "framework": "PyTorch" if method.startswith(_TORCH) else "TensorFlow",
+        "paper": "", **about, "framework": "PyTorch" if method.startswith(PREFIX) else "TensorFlow",
         "function": function, "parameters": parameters,
         "code_sha256": hashlib.sha256(content).hexdigest(), "release": __version__,
     }  # fmt: skip
@@ -133,6 +132,8 @@ def _checked(one: PublishedSet, scores: Scores, name: str) -> Scores:
         found, known = same[0], group.by_network(group.sources[0].name)
         if list(found.inputs) != list(group.inputs) or found.by_network(name).shape != known.shape:
             raise BadInput(f"{where}: other inputs or networks than the published ones; submit all networks")
+        if taken := [one for one in found.values if one in group.values or one.partition("/")[0] != name]:
+            raise BadInput(f"{where}: {listed(taken)} is published or of another method; choose another --title")
         low, high = metrics[group.where["metric"]].bounds or (-np.inf, np.inf)
         for source, values in found.values.items():
             values = np.asarray(values)
@@ -157,10 +158,10 @@ def _recomputed(folder: pathlib.Path, about: Mapping[str, Any], scores: Scores, 
     if not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest() != about["code_sha256"]:
         raise BadInput(f"{file} is missing or not the code of the submission; nothing can be recomputed")
     number = int(about["code_sha256"], 16) % len(one.tasks)
-    method = f"{_TORCH if about['framework'] == 'PyTorch' else ''}{file}:{about['function']}"
+    method = f"{PREFIX if about['framework'] == 'PyTorch' else ''}{file}:{about['function']}"
     found = api.scores_of(one.tasks[number], {method: method})
     groups = [_renamed(group, method, key_of(about["title"])) for group in found.groups]
-    groups = [mean_members(group) if len(one.tasks) > 2 else group for group in groups]
+    groups = [mean_members(group) if len(one.tasks) >= MIN_NETWORKS else group for group in groups]
     share = placement.differing(scores, {number: Scores(groups=groups)})
     if share > published.JUMPS:
         raise BadInput(f"{one.tasks[number].title}: {100 * share:.1f} % of the recomputed values differ")

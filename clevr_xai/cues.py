@@ -75,12 +75,6 @@ CUES = {
 }  # fmt: skip
 
 
-def cells_of(places: np.ndarray) -> np.ndarray:
-    """Return the cell of the last feature map that is nearest to each tile, (N,) int64."""
-    rows, columns = np.rint((places + TILE // 2 - FIRST_CENTRE) / CELL).astype(np.int64).T
-    return rows * CELLS + columns
-
-
 def tile_masks(places: np.ndarray) -> np.ndarray:
     """Return the pixels of tiles at some places, (N, 128, 128) bool."""
     away = np.arange(SIZE) - places[..., np.newaxis]  # (N, 2, 128)

@@ -1,4 +1,4 @@
-"""Methods of captum, zennit, grad-cam and LXT as functions of a network, inputs and classes; see ``pytorch.md``.
+"""Methods of captum, zennit, grad-cam and LXT, and one of our own, as functions of a network, inputs and classes.
 
     attribution-benchmarks svea --methods=torch:docs/torch_methods.py:captum_integrated_gradients
 

@@ -32,7 +32,7 @@ while read -r name expected; do
     if [[ ! -e "$archive" ]]; then
         if [[ ! -e "$archive.part" || "$(object_id "$archive.part")" != "$expected" ]]; then
             curl --fail --location --continue-at - --output "$archive.part" "$address/$name.tar.gz" || {
-                echo "error: cannot download $address/$name.tar.gz; run the command again, or put $archive there" >&2
+                echo "error: cannot download $address/$name.tar.gz; run the command again, remove $archive.part, or put $archive there" >&2
                 exit 2
             }
         fi

@@ -178,7 +178,8 @@ def _explain(
             shown[inputs.read] = np.moveaxis(given, 1, -1)
     if drawn and not together:
         maps = _drawable(maps, shown[inputs.read].shape, flag_values.maps)
-        drawn = drawn if maps else {}
+        if not maps:
+            drawn = {}
     if drawn:
         figure = plotting.plot(
             maps, drawn if together else shown[inputs.read], titles=titles,
@@ -245,7 +246,7 @@ def _arrays_by_name(
 def _drawable(maps: Mapping[str, Any], shape: tuple[int, ...], file: str) -> dict[str, Any]:
     """Return the maps that lie on the positions of inputs of a shape, and note which do not."""
     kept = {label: found for label, found in maps.items() if plotting.belong(found.shape, shape)}
-    for label in maps.keys() - kept.keys():
+    for label in (one for one in maps if one not in kept):
         text = f"'{label}' has maps on axes that the network makes, which are not plotted"
         if not kept and not file:
             raise BadInput(f"{text}; name a file for the values, --maps=maps.npz")

@@ -205,7 +205,7 @@ def _restored(operation: Any, *upstream: Any) -> list[Any]:
 def _unknown(operation: Any, *_: Any) -> Any:
     name = operation.name.removeprefix("model/")
     raise BadInput(
-        f"the file's own gradient of {operation.type} ('{name}') cannot be taken out of it; methods that need scores "
+        f"the gradient of {operation.type} ('{name}') cannot be taken out of the file; methods that need scores "
         "alone, such as occlusion and RISE, can explain it"
     )
 

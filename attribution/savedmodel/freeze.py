@@ -445,12 +445,14 @@ def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]
 
 
 def _check_precision(target: Target, view: GraphView) -> None:
-    """Refuse a network that computes in half precision, in which gradients underflow and relevance is too coarse."""
+    """Refuse a network that computes in half precision, in which gradients and relevance are too coarse."""
     behind = [view.nodes[name] for name in view.below(view.nodes.keys() & target.nodes.values())]
     nodes = itertools.chain(behind, *(function.node_def for function in view.graph_def.library.function))
     types = {one for node in nodes for value in node.attr.values() for one in (value.type, *value.list.type)}
     if found := [dtype.name for dtype in (tf.float16, tf.bfloat16) if dtype.as_datatype_enum in types]:
-        raise BadInput(f"'{target.path}' computes in {found[0]}, in which gradients underflow; export it in float32")
+        raise BadInput(
+            f"'{target.path}' computes in {found[0]}, which is too coarse for gradients; export it in float32"
+        )
 
 
 def _check_not_random(

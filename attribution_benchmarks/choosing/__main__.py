@@ -10,7 +10,8 @@ The method is the best one where the truth is known, for this kind of model and 
 the sums of its maps, and by how well they predict what the network does when positions are removed, compared with maps
 without the network and with its own maps on shuffled weights and of another class. Others are scored beside it.
 
-Cost: for each input 228 passes, and for each method the passes of four maps (docs/methods.md).
+Cost: for each input 228 passes, and for each method the passes of four maps, five of the recommended
+one (docs/methods.md).
 """
 
 from __future__ import annotations

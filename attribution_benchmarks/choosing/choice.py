@@ -75,18 +75,22 @@ class Choice:
         defined = np.isfinite(self.methods[self.method])
         return int(defined.sum()) if self.clusters is None else len({*np.asarray(self.clusters)[defined]})
 
+    @property
+    def references(self) -> dict[str, _Array]:
+        """Agreement of maps without the network, and of the method's own under a condition."""
+        return {**self.baselines, **self.own}
+
     def p_values(self) -> dict[str, float]:
         """Return reference -> p-value of the hypothesis that the method agrees no better; none of too few inputs."""
-        references = {**self.baselines, **self.own}
-        other = np.stack(list(references.values()), axis=-1)[:, None]
+        other = np.stack(list(self.references.values()), axis=-1)[:, None]
         own = np.broadcast_to(self.methods[self.method][:, None, None], other.shape)
         found = bet(own, -other, BOUNDS[0], self.clusters) if self.inputs >= MIN_INPUTS else ()
-        return dict(zip(references, found, strict=False))
+        return dict(zip(self.references, found, strict=False))
 
     def against(self) -> list[str]:
         """Return what speaks against the recommended method on these inputs, in sentences."""
-        own, references = self.methods[self.method], {**self.baselines, **self.own}
-        unbeaten = {name: values for name, values in references.items() if np.nanmean(own - values) <= 0}
+        own = self.methods[self.method]
+        unbeaten = {name: values for name, values in self.references.items() if np.nanmean(own - values) <= 0}
         reached = [f"{title(name).lower()} ({np.nanmean(values):.2f})" for name, values in unbeaten.items()]
         removed = [f"when positions are removed, it is no better than {enumeration(reached)}"] if reached else []
         return [*filter(None, [self.missed]), *removed]

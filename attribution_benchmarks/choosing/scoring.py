@@ -21,7 +21,7 @@ from attribution.methods.registry import ARRAYS
 from attribution.trial import try_method
 from attribution_benchmarks.choosing import known
 from attribution_benchmarks.choosing.choice import INPUT_VALUES, Choice, agreement
-from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, MethodLike, evaluated, named, prepare
@@ -75,7 +75,7 @@ def choose(
     if not best:
         raise BadInput(f"'{advised[0]}' does not apply to the model: {trials[advised[0]].reason}")
     seconds = (time.perf_counter() - start) / max(_passes(explained) - before, 1)
-    total = len(examples.names) * (_PASSES + _MAPS * sum(passes.values()))
+    total = len(examples.names) * (_PASSES + _MAPS * sum(passes.values()) + passes[best])
     note(f"{total:,} passes, at most about {seconds * total:.0f} s")
     controls, notes = _references(loaded, examples, seed)
     settings = ExampleSettings(batch_size=batch_size, seed=seed, random_networks=RANDOM_NETWORKS)
@@ -184,11 +184,11 @@ def _references(loaded: Any, examples: Examples, seed: int) -> tuple[list[Contro
 
 def own_under_controls(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.ndarray]:
     """Return condition -> (N,) agreement of a method's own maps under it, the mean over random networks."""
-    under: dict[str, list[np.ndarray]] = {}
-    for source, found in values.items():
-        if source.method == method and source.control:
-            under.setdefault(source.kind.control, []).append(found)
-    return {condition: np.mean(each, axis=0) for condition, each in under.items()}
+    return {
+        kind.control: np.mean([values[one] for one in members], axis=0)
+        for kind, members in by_kind(values).items()
+        if kind.method == method and kind.control
+    }
 
 
 def _from_absent(methods: Mapping[str, MethodLike], absent: np.ndarray | None) -> dict[str, MethodLike]:

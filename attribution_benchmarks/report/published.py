@@ -102,7 +102,7 @@ def over_networks(parts: Sequence[Scores]) -> list[InputScores]:
 def publish(one: PublishedSet, parts: Sequence[Scores]) -> None:
     """Write the file of a set, given the scores of each of its networks."""
     models = {name: each for part in parts for name, each in part.manifest["models"].items()}
-    about = {"processor": processor(), **parts[0].manifest, "models": models}
+    about = {**parts[0].manifest, "models": models}
     Scores(groups=over_networks(parts), titles=parts[0].titles, manifest=about).save(one.path)
 
 

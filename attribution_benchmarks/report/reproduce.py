@@ -6,9 +6,10 @@
     attribution-benchmarks report --output_dir=report --quick
     attribution-benchmarks report --output_dir=report --benchmarks=my_file.py:MINE
 
-The scores are the published ones, and only custom methods are computed. --recompute computes everything from the
-SavedModels and data of the project; so do all flags that change inputs, networks or metrics. Missing data are
-generated. A stopped run resumes from its stored scores. Open report/index.html; the tables are in report/tables.
+The scores are the published ones of each benchmark that has them, and there only custom methods are computed.
+--recompute computes everything from the SavedModels and data of the project; so do all flags that change inputs,
+networks or metrics. Missing data are generated. A stopped run resumes from its stored scores. Open report/index.html;
+the tables are in report/tables.
 
 Custom methods are scored next to all others in every benchmark they fit, custom metrics in every benchmark.
 --model=DIRECTORY replaces the network of every benchmark that accepts its inputs.

@@ -9,6 +9,7 @@ distribution, with Holm's correction for the methods of the column.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -20,10 +21,10 @@ from attribution_benchmarks.core.batch import MEMBER
 from attribution_benchmarks.core.controls import WRONG_CLASS
 from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix, group_of
-from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.statistics import (
     LEVEL,
     MIN_INPUTS,
+    MIN_NETWORKS,
     PairComparison,
     bet,
     better_than_every,
@@ -67,10 +68,14 @@ class ColumnTests:
     tested: Sequence[str]  # methods that took part, the best first
     pairs: Sequence[PairComparison]  # all pairs of methods, first minus second
     baselines: Sequence[Baseline]  # each method against each baseline
-    p_values: Mapping[str, float]  # method -> corrected p-value of the claim that it passes against every baseline
     ranks: Mapping[str, _RankRange]  # method -> range of its rank
     networks: int  # number of trained networks
     conditions: Sequence[str] = ()  # control conditions of other methods, which are not among ``baselines``
+
+    @functools.cached_property
+    def p_values(self) -> dict[str, float]:
+        """Corrected p-value of each method's claim that it passes against every baseline."""
+        return better_than_every([one.method for one in self.baselines], [one.claim for one in self.baselines])
 
     def better(self, test: PairComparison) -> str | None:
         """Return the better one of a pair; None if they do not differ significantly."""
@@ -189,7 +194,6 @@ def compare_alone(
     better = [(one.difference > 0) == column.higher_is_better for one in pairs if one.p_corrected < LEVEL]
     return ColumnTests(
         column, [method], pairs, baselines,
-        better_than_every([one.method for one in baselines], [one.claim for one in baselines]),
         {method: _RankRange(1 + len(better) - sum(better), 1 + len(others) - sum(better))},
         int(networks.sum()),
         sorted({kind for other in others for kind in _conditions(other, group)}),
@@ -206,7 +210,6 @@ def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> Colum
     pairs = compare_pairs(values, list(itertools.combinations(methods, 2)), group.clusters)
     return ColumnTests(
         column, methods, pairs, baselines,
-        better_than_every([one.method for one in baselines], [one.claim for one in baselines]),
         _rank_ranges(methods, pairs, column), networks,
     )  # fmt: skip
 
@@ -223,7 +226,7 @@ def _baselines(
     for method in methods:
         for kind, members in _conditions(method, group).items():
             stacked = np.stack([group.by_network(member) for member in members])
-            if stacked.shape[2] < statistics.MIN_NETWORKS:
+            if stacked.shape[2] < MIN_NETWORKS:
                 means = [_common_means(values[method], member)[1] for member in stacked]
                 hardest = np.nanargmax(np.nan_to_num(means) * (1 if column.higher_is_better else -1))
                 stacked = stacked[[hardest]]

@@ -62,6 +62,13 @@ def test_what_is_wrong_with_a_submission_is_one_line(submitted):
         changed = type(group)(group.where, inputs, {"mine_sharper": values}, sources=group.sources)
         Scores(groups=[changed], titles=scores.titles).save(folder / "scores.npz")
         refused(message)
+    for name in ("gradient", "uniform"):  # what is published stays
+        source = type(group.sources[0])(name)
+        changed = type(group)(
+            group.where, group.inputs, {"mine_sharper": mine, name: mine}, sources=[*group.sources, source]
+        )
+        Scores(groups=[changed], titles=scores.titles).save(folder / "scores.npz")
+        refused(f"'{name}' is published or of another method")
     (folder / "method.json").write_text("{}")
     with pytest.raises(BadInput, match="lacks 'title', 'authors'"):
         submissions.check(folder)

@@ -60,8 +60,7 @@ def in_format(policy):
         with number_format(policy):
             inputs = keras.Input(_IMAGE)
             x = layers.ReLU()(normalized(inputs, 8))
-            scores_in = {"dtype": "float32"} if policy.startswith("mixed") else {}
-            return classifier(inputs, residual(x, 12, 2), **scores_in)
+            return classifier(inputs, residual(x, 12, 2))
 
     return build
 

@@ -46,15 +46,14 @@ class Graph:
         changed = tf.compat.v1.GraphDef(node=self.nodes.values(), versions=before.versions, library=before.library)
         return pure_subgraph(changed, self._outputs, keep=self._inputs)
 
-    def apply(self, rules: Rules) -> bool:
-        """Apply rules, by operation, to each node that depends on an input; return whether anything changed."""
+    def apply(self, rules: Rules) -> None:
+        """Apply rules, by operation, to each node that depends on an input."""
         changed = False
         for name, node in list(self.nodes.items()):
             if name in self.variable and any(self._applies(rule, name) for rule in rules.get(node.op, ())):
                 changed = True
         if changed:
             self.refresh()
-        return changed
 
     def _applies(self, rule: Rule, name: str) -> bool:
         try:

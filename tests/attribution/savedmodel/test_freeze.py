@@ -254,5 +254,5 @@ def test_of_several_constants_the_chosen_one_is_taken(tmp_path):
 def test_half_precision_is_refused(policy, layer):
     network = keras.Sequential([keras.Input((5, 4)), layer(3, dtype=policy), keras.layers.Flatten()])
     kind = policy.removeprefix("mixed_")
-    with pytest.raises(BadInput, match=f"computes in {kind}, in which gradients underflow; export it in float32"):
+    with pytest.raises(BadInput, match=f"computes in {kind}, which is too coarse for gradients; export it in float32"):
         attribution.load_model(network)
