@@ -13,7 +13,7 @@ from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats.statistics import MIN_NETWORKS
 
 QUICK_NETWORKS = 2  # of random weights
-TRAINED, MOST_TRAINED = 5, 20  # networks of a benchmark: those of most tables of the documentation, and at most
+MOST_TRAINED = 20  # networks of a benchmark
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
 _COMPARED = (

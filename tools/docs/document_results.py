@@ -22,15 +22,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.tables import markdown_table
-from attribution_benchmarks.report.presets import TRAINED
 from attribution_benchmarks.report.reproduce import titles
 from tools.docs.page_parts import ROOT, replace_parts
 
 PAGE = ROOT / "docs" / "results.md"
 COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
-MORE = {"svea": COLUMNS[:3], "bim": COLUMNS[3:6], "xai_tris": ("distance", "rank", "signs", "mask"),
+MORE = {"xai_tris": ("distance", "rank", "signs", "mask"),
         **dict.fromkeys(("exact", "xai_units"), ("distance", "rank", "signs"))}  # fmt: skip
-FUNCTIONS = ("exact", "xai_units")
 NETWORKS = ("benchmark", "method", "column", "networks", "score", "mark", "reached", "low", "high", "headroom")
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
 SHARES = ("baseline", "method", "column", "share_percent", "low", "high")
@@ -78,22 +76,20 @@ def _strongest(row: Mapping, is_shown: Callable[[str], bool]) -> Mapping | None:
 
 
 def _percent(baseline: Mapping) -> list[str]:
-    return [f"{100 * baseline[end]:.0f}" for end in ("share", "low", "high")]
+    return [f"{100 * baseline[end]:.3f}" for end in ("share", "low", "high")]
 
 
 def network_rows(rows: Sequence[Mapping], labels: Sequence[str]) -> list[list[str]]:
     """Return ``NETWORKS`` of each score that the matrix has not: its mark, and what baselines reach.
 
-    Those are scores of more networks, and of functions. ``labels`` are of the first columns. The headroom is empty
-    where no oracle is.
+    ``labels`` are of the first columns. The headroom is empty where no oracle is.
     """
     names = titles(list(map(benchmark_named, REPORTED)))
     columns = dict(zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False))
     found = []
     for row in rows:
         count = len(row.get("networks", ()))
-        shown = count > TRAINED or row["benchmark"] in FUNCTIONS
-        if row["kind"] != "control" and row["value"] is not None and row["column"] in columns and shown:
+        if row["kind"] != "control" and row["value"] is not None and row["column"] in columns:
             label, strongest = columns[row["column"]], _strongest(row, bool)
             digits = 1 if label.endswith("%") else 3
             room = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else ""
