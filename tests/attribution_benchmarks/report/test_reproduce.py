@@ -193,7 +193,7 @@ def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_pat
     )
     monkeypatch.setattr(presets, "tasks_of", lambda *_: [broken])
     why = "--subset is empty; choose of 'all', 'confident', 'large_mask'"
-    assert run("--benchmarks=clevr_xai", f"--output_dir={tmp_path / 'report'}") == 2
+    assert run("--benchmarks=clevr_xai", "--recompute", f"--output_dir={tmp_path / 'report'}") == 2
     assert capsys.readouterr().err.splitlines()[-1] == "error: 'The broken one' could not be computed: " + why
     assert "The broken one is missing: --subset is empty; choose of" in (tmp_path / "report" / "index.html").read_text()
 
