@@ -24,11 +24,13 @@ SHIPPED_MODELS = (
     "exact",
     "parts",
 )  # folders of saved_models; what is exported for servers stays behind
-FURTHER_MODELS = [  # for RMCS, nine more pairs of networks for means over networks, and vision transformers
+FURTHER_MODELS = [  # for RMCS, more pairs of networks for means over networks, and vision transformers
     *(f"bim/scene{number}" for number in range(1, 10)),
     *(f"bim/seed{number}" for number in range(1, 10)),
     "bim/vit",
     *(f"bim/vit_seed{number}" for number in range(1, 5)),
+    *(f"clevr_xai/contrast/corner_seed{number}" for number in range(2)),
+    "clevr_xai/contrast/floor_seed1",
 ]
 
 
@@ -73,7 +75,7 @@ def set_up_models() -> None:
     setup(
         name="attribution-benchmarks-models",
         version=VERSION,
-        description="Further networks of attribution-benchmarks: those of BIM's relative MCS, and nine more pairs",
+        description="Further networks of attribution-benchmarks: those of BIM's relative MCS, and more pairs",
         long_description="Installed next to the package's own.\n",
         long_description_content_type="text/markdown",
         author="The authors of attribution-benchmarks",
@@ -111,9 +113,10 @@ def set_up_code() -> None:
         entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
         package_data={
             "": ["py.typed", "*_card.md"],
+            "attribution_benchmarks": ["published/*"],
             "attribution": ["*.toml"],
             "attribution.methods": ["presets/*.toml", "registry.toml"],
-            "attribution_benchmarks.choosing": ["worth.json"],
+            "attribution_benchmarks.choosing": ["known_truth.csv"],
             "attribution_benchmarks.report": ["templates/*"],
             "attribution_benchmarks.exact": ["*.toml"],
             "attribution_benchmarks.parts": ["*.toml"],
@@ -123,6 +126,7 @@ def set_up_code() -> None:
             "clevr_xai.generation": ["families/*.json"],
             "clevr_xai": [
                 "report.toml",
+                "contrast_report.toml",
                 "paper.json",
                 "embedded/*.json.gz",
                 "embedded/images/*.png",

@@ -14,8 +14,7 @@ from __future__ import annotations
 from attribution.check_method import check_method
 from attribution.explain import explain, explain_many
 from attribution.loading import load_model
-from attribution.methods.method import Method
-from attribution.methods.registry import METHODS, resolve_method
+from attribution.methods.registry import METHODS, Method, resolve_method
 from attribution.plotting import plot
 from attribution.tensorflow_log import quiet_tensorflow
 

@@ -25,7 +25,7 @@ from attribution import loading
 from attribution.errors import BadInput, listed, printable
 from attribution.files import cache_at, reason, refuse_address
 from attribution.methods.libraries import read_toml
-from attribution.methods.method import ARRAYS, Method
+from attribution.methods.registry import ARRAYS, Method
 from attribution.reading import read_array
 from attribution.savedmodel.op_allowlist import trusted
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
@@ -103,7 +103,7 @@ def execute(
         0 for success, 2 for bad input, 130 for an interruption.
     """
     if any(argument in ("--help", "-help", "-h", "--helpshort", "--helpfull") for argument in argv[1:]):
-        print(help_text(flag_values, description, main.__module__))
+        print(help_text(flag_values, description, main.__module__, full="--helpfull" in argv))
         return 0
     flag_values.unparse_flags()
     try:
@@ -115,7 +115,16 @@ def execute(
     return 0
 
 
-def help_text(flag_values: flags.FlagValues, description: str, module: str) -> str:
+# What --help shows of a command with more flags than fit on a screen.
+FIRST_SCREEN = frozenset(
+    "methods model models metrics image images tokens preprocessing target top benchmarks quick time data_dir "
+    "questions num_imgs num_questions random_networks precomputed_maps contrast_with output output_dir plot_dir "
+    "check_model seed".split()
+)
+FLAGS_OF_A_SCREEN = 12
+
+
+def help_text(flag_values: flags.FlagValues, description: str, module: str, full: bool = True) -> str:
     """Return the answer to ``--help``: first the flags that the command defines, then those it shares with others.
 
     Parameters
@@ -126,10 +135,27 @@ def help_text(flag_values: flags.FlagValues, description: str, module: str) -> s
         The docstring of the command's module; its last paragraph begins with "Cost:".
     module
         Name of this module.
+    full
+        Whether to show all flags (``--helpfull``), not only those in ``FIRST_SCREEN``, where there are more than
+        ``FLAGS_OF_A_SCREEN``.
     """
+    more = [] if full else _without_rare_flags(flag_values)
     own = sys.argv[0] if module == "__main__" else module  # as absl names it
-    groups = sorted(flag_values.flags_by_module_dict(), key=lambda name: (name != own, name))
-    return "\n\n".join([description.strip(), *(flag_values.module_help(name).strip() for name in groups)])
+    groups = sorted(
+        filter(flag_values.get_flags_for_module, flag_values.flags_by_module_dict()),
+        key=lambda name: (name != own, name),
+    )
+    return "\n\n".join([description.strip(), *(flag_values.module_help(name).strip() for name in groups), *more])
+
+
+def _without_rare_flags(flag_values: flags.FlagValues) -> list[str]:
+    """Take the flags that are not of the first screen away, and return the line that says so."""
+    if len(list(flag_values)) <= FLAGS_OF_A_SCREEN:
+        return []
+    rare = [name for name in flag_values if name not in FIRST_SCREEN]
+    for name in rare:
+        delattr(flag_values, name)
+    return [f"--helpfull shows {len(rare)} more flags."]
 
 
 def _parse_and_call(

@@ -515,8 +515,7 @@ def likely_preprocessing(model: Model, explain_input: str) -> tuple[Preprocessin
     """Return the scale that a model most likely takes, and why, where its user does not say.
 
     A file whose first step is to scale its input by something like 1/255, or to subtract a mean of pixels, takes
-    pixels in [0, 255]. About any other nothing is known, and [0, 1] is taken; the reason names a signature of the file
-    that takes pixels of 8 bits.
+    pixels in [0, 255]. About any other nothing is known, and [0, 1] is taken.
 
     Parameters
     ----------
@@ -538,11 +537,4 @@ def likely_preprocessing(model: Model, explain_input: str) -> tuple[Preprocessin
         value = np.abs(graph.constant_values(list(others)).get(next(iter(others)), np.zeros(0)))
         if value.size and _SCALES_PIXELS[node.op](value).all():
             return PREPROCESSINGS["0..255"], "the model scales pixels by itself"
-    from attribution.savedmodel.file import SavedFile  # which imports TensorFlow, as the model has done
-
-    reason = "the file does not say how its inputs were scaled"
-    for other, signature in SavedFile(model.path).signatures.items():
-        kinds = [(spec.dtype.name, spec.shape) for spec in signature.inputs.values()]
-        if kinds == [("uint8", model.inputs[explain_input].shape)]:
-            reason += f" (--signature={other} takes pixels as they are)"
-    return PREPROCESSINGS["0..1"], reason
+    return PREPROCESSINGS["0..1"], "the file does not say how its inputs were scaled"

@@ -1,7 +1,7 @@
 """Plot maps on or next to the inputs they explain, with their colour scales.
 
-A drawing is a chain of named steps, each a function of arrays: ``without_channels`` makes one number per place,
-``colour_limits`` chooses the ends of the scale, ``pixels_of`` makes the input visible, and ``plot`` lays all of it out.
+A drawing is a chain of named steps, each a function of arrays: channels are summed, ``colour_limits`` chooses the ends
+of the scale, ``pixels_of`` makes the input visible, and ``plot`` lays all of it out.
 Nothing is normalized out of sight: the ends of every scale are written under its panel.
 """
 
@@ -14,23 +14,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from attribution.batching import as_array
 from attribution.errors import BadInput, listed
-from attribution.savedmodel.inputs import as_array
 
 SIGNED, POSITIVE = "RdBu_r", "viridis"  # white, hence invisible, at zero; dark at zero
-REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
-    "sum": lambda maps: maps.sum(axis=-1),
-    "abs-sum": lambda maps: np.abs(maps).sum(axis=-1),
-    "abs-max": lambda maps: np.abs(maps).max(axis=-1),
-    "l2": lambda maps: np.sqrt(np.square(maps).sum(axis=-1)),
-}
 PLOTTED_AXES = (2, 3, 4)  # of vectors, signals and images
 _BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
 _MOST_BARS = 30  # of features with their names; more are drawn without
 _MOST_FEATURES = 1000  # of a vector that is drawn as bars
 _PERCENTILE = 99.5  # of a map's absolute values at which its colours end
 _FLAT = 1 - 1e-5  # share of its largest value from which on a map is constant, but for rounding
-_MOST_LINES = 16  # channels of a signal that are drawn as lines
 
 
 _Plot = TypeVar("_Plot", bound=Callable[..., Any])
@@ -47,23 +40,6 @@ def no_mathtext(plot: _Plot) -> _Plot:
             return plot(*arguments, **options)
 
     return without_formulas  # type: ignore[return-value]
-
-
-def without_channels(maps: np.ndarray, spatial_axes: int, channels: str = "sum") -> np.ndarray:
-    """Return one number per place.
-
-    Parameters
-    ----------
-    maps
-        ``(N, positions..., C)``, or ``(N, positions...)``, which is returned as it is.
-    spatial_axes
-        1 for signals, 2 for images.
-    channels
-        A name of ``REDUCTIONS``. ``"sum"`` keeps signs and, where a map is complete, its total.
-    """
-    if channels not in REDUCTIONS:
-        raise BadInput(f"no reduction of channels '{channels}'; there are {listed(REDUCTIONS)}")
-    return REDUCTIONS[channels](maps) if maps.ndim == spatial_axes + 2 else maps
 
 
 def colour_limits(values: np.ndarray, percentile: float = _PERCENTILE) -> tuple[float, float]:
@@ -128,17 +104,14 @@ def plot(
     *,
     titles: Sequence[str] | None = None,
     preprocessing: Any = None,
-    channels: str = "sum",
     feature_names: Sequence[str] | None = None,
 ) -> Any:
     """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
 
     Every panel has its own scale, which ends at the 99.5th percentile of the map's absolute values. Bars are not cut.
-    Vectors and sequences of tokens have a bar for each feature, with its name and value, those of at most 30 features
-    sorted by the largest attribution of any method in units of the method's largest. Signals of more than 16
-    channels, such as spectrograms, are drawn as images with time to the right. Maps with other axes than the input's,
-    such as those on the spectrogram of a waveform, have a panel without the input. Vectors without names of more than
-    1,000 numbers, or of more than 30 next to such a map, are drawn as a signal.
+    The channels of a map are summed. Vectors and sequences of tokens have a bar for each feature, with its name and
+    value, those of at most 30 features sorted by the largest attribution of any method in units of the method's
+    largest. Signals are lines over their map. Vectors without names of more than 1,000 numbers are drawn as a signal.
 
     Parameters
     ----------
@@ -153,8 +126,6 @@ def plot(
         N texts above the inputs, such as their predicted classes.
     preprocessing
         How the images were made from pixels (``attribution.inputs``), to show them in their colours.
-    channels
-        How maps with channels become one number per place: ``"sum"``, ``"abs-sum"``, ``"abs-max"`` or ``"l2"``.
     feature_names
         F names of the features of vectors; numbers from 0 by default.
 
@@ -173,20 +144,15 @@ def plot(
     inputs, maps = as_array(inputs, "inputs"), _by_method(maps)
     _check(maps, inputs, titles, feature_names)
     if feature_names is None and inputs.ndim == 2 and inputs.dtype.kind == "f":
-        has_others = any(_has_other_axes(found.shape, inputs.shape) for found in maps.values())
-        if inputs.shape[1] > (_MOST_BARS if has_others else _MOST_FEATURES):  # too long for bars
+        if inputs.shape[1] > _MOST_FEATURES:  # too long for bars
             inputs = inputs[..., np.newaxis]
-    aspect = "equal"
-    if inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:  # a spectrogram
-        maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
-        inputs, aspect = _upright(inputs, inputs.shape)[..., np.newaxis], "auto"
-    flat = _one_number_per_place(maps, inputs.shape, channels)
+    flat = _one_number_per_place(maps, inputs.shape)
     titles = [""] * len(inputs) if titles is None else list(map(str, titles))
     if inputs.ndim == 2:
         return _draw_vectors(inputs, flat, _limits(flat, 100.0), titles, feature_names)
     limits = _limits(flat)
     if inputs.ndim == 4:
-        return _draw_images(inputs, flat, limits, titles, preprocessing, aspect)
+        return _draw_images(inputs, flat, limits, titles, preprocessing)
     return _draw_signals(inputs, flat, limits, titles)
 
 
@@ -221,31 +187,26 @@ def _side_by_side(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
     return np.concatenate([np.reshape(found[name], (len(array), -1)) for name, array in arrays.items()], axis=1)
 
 
-def _one_number_per_place(
-    maps: Mapping[str, np.ndarray], shape: tuple[int, ...], channels: str
-) -> dict[str, np.ndarray]:
-    """Return maps without channels at the resolution of inputs of a shape; those with other axes unchanged."""
+def _one_number_per_place(maps: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Return maps without channels at the resolution of inputs of a shape."""
     from attribution.methods import resizing
 
     positions, flat = shape[1:-1] or shape[1:], {}
     for name, found in maps.items():
-        if not _has_other_axes(found.shape, shape):
-            found = without_channels(found, len(positions), channels)
-            found = resizing.resize(found, positions) if found.shape[1:] != positions else found
-        flat[name] = found
+        found = found.sum(axis=-1) if found.ndim == len(positions) + 2 else found
+        flat[name] = resizing.resize(found, positions) if found.shape[1:] != positions else found
     return flat
 
 
-def _upright(signals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return ``(N, T, C)`` as ``(N, C, T)``, the first channel below; maps ``(N, T)`` are the same for all channels."""
-    if signals.ndim == 2:
-        signals = np.repeat(signals[..., np.newaxis], shape[2], axis=2)
-    return np.moveaxis(signals, 2, 1)[:, ::-1]
+def belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
+    """Return whether maps of a shape can be drawn on inputs of a shape: on their positions, or at a layer's resolution.
 
-
-def _has_other_axes(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
-    """Return whether maps ``(N, A, B)`` are no maps of vectors or signals ``(N, F)`` or ``(N, T, C)``."""
-    return len(maps) == 3 and len(inputs) < 4 and maps[: len(inputs)] != inputs
+    Maps on axes that the network makes, such as those of a waveform's spectrogram, cannot.
+    """
+    if len(inputs) == 2:
+        return maps[:2] == inputs and len(maps) < 4
+    has_layers_size = len(maps) in (len(inputs), len(inputs) - 1) and (len(inputs) > 3 or len(maps) < 3)
+    return maps == inputs or (maps[:1] == inputs[:1] and has_layers_size)
 
 
 def _limits(flat: Mapping[str, np.ndarray], percentile: float = _PERCENTILE) -> dict[str, list[tuple[float, float]]]:
@@ -276,14 +237,7 @@ def _check(
     if feature_names is not None and (len(feature_names),) != inputs.shape[1:]:
         raise BadInput(f"{len(feature_names)} names of features were given for inputs of shape {inputs.shape}")
     for name, found in maps.items():
-        shape = np.shape(found)  # with or without channels, and of images and signals a layer's size
-        if len(inputs.shape) == 2 and not _has_other_axes(shape, inputs.shape):
-            belongs = shape[:2] == inputs.shape and len(shape) < 4
-        else:
-            belongs = shape[:1] == inputs.shape[:1] and (
-                len(shape) in (inputs.ndim, inputs.ndim - 1) or _has_other_axes(shape, inputs.shape)
-            )
-        if not belongs:
+        if not belong(np.shape(found), inputs.shape):
             raise BadInput(f"maps '{name}' of shape {np.shape(found)} do not belong to inputs of shape {inputs.shape}")
     # Matplotlib would draw a part of the other values as one. The values of vectors are text.
     arrays = {f"maps '{name}'": found for name, found in maps.items()} | ({"inputs": inputs} if inputs.ndim > 2 else {})
@@ -348,23 +302,22 @@ def _draw_images(
     limits: Mapping[str, Sequence[tuple[float, float]]],
     titles: Sequence[str],
     preprocessing: Any,
-    aspect: str,
 ) -> Any:
     pixels = pixels_of(inputs, preprocessing)
     height, width = inputs.shape[1:3]
-    panel = 2.6 * (min(1.5, height / width) if aspect == "equal" else 0.75)
+    panel = 2.6 * min(1.5, height / width)
     figure, axes = _figure(len(inputs), 1 + len(flat), 2.6, panel + 0.75)
     for row, title in enumerate(titles):
         first = axes[row, 0]
-        shown_input = first.imshow(pixels[row], interpolation="nearest", aspect=aspect)
+        shown_input = first.imshow(pixels[row], interpolation="nearest")
         first.set_title(_wrapped(title, 32), fontsize=8)
         first.set_axis_off()
         figure.colorbar(shown_input, ax=first, **_BAR).ax.set_visible(False)  # so that all panels have one height
         for column, (name, found) in enumerate(flat.items(), start=1):
             axis, (low, high) = axes[row, column], limits[name][row]
             scheme = _scheme((low, high))
-            shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest", aspect=aspect)
-            axis.imshow(_over(pixels[row], found[row], (low, high)), interpolation="nearest", aspect=aspect)
+            shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest")
+            axis.imshow(_over(pixels[row], found[row], (low, high)), interpolation="nearest")
             if row == 0:
                 axis.set_title(_wrapped(_title_of(name), 30), fontsize=9)
             axis.set_axis_off()
@@ -383,9 +336,6 @@ def _draw_signals(
     for row, signal in enumerate(inputs):
         for column, (name, found) in enumerate(flat.items()):
             axis, (low, high) = axes[row, column], limits[name][row]
-            if found.ndim == 3:
-                _draw_alone(figure, axis, found[row], (low, high))
-                continue
             bottom, top = float(signal.min()), float(signal.max())
             margin = 0.08 * ((top - bottom) or 1.0)
             shown = axis.imshow(
@@ -410,13 +360,13 @@ def _draw_signals(
 
 
 def _label_edges(axes: Any, flat: Mapping[str, np.ndarray], rows: Sequence[str], below: str, width: int) -> None:
-    """Write the methods above a grid of charts, in lines of ``width``, texts of rows to its left, and axes below it."""
+    """Write the methods above a grid of charts, in lines of ``width``, texts of rows to its left, and ``below`` it."""
     for axis, name in zip(axes[0], flat, strict=True):
         axis.set_title(_wrapped(_title_of(name), width), fontsize=9)
     for axis, text in zip(axes[:, 0], rows, strict=True):
-        axis.set_ylabel("\n".join(filter(None, (text, axis.get_ylabel()))), fontsize=8)
-    for axis, found in zip(axes[-1], flat.values(), strict=True):
-        axis.set_xlabel(below if found.ndim == 2 else "layer's first axis", fontsize=8)
+        axis.set_ylabel(text, fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel(below, fontsize=8)
 
 
 def _strongest(values: np.ndarray, most: int = 500) -> np.ndarray:
@@ -426,15 +376,6 @@ def _strongest(values: np.ndarray, most: int = 500) -> np.ndarray:
     starts = np.arange(most) * len(values) // most
     low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     return np.where(high >= -low, high, low)
-
-
-def _draw_alone(figure: Any, axis: Any, found: np.ndarray, limits: tuple[float, float]) -> None:
-    """Draw a map of other axes than the input's: the first to the right, the second upward."""
-    low, high = limits
-    shown = axis.imshow(found.T, cmap=_scheme(limits), vmin=low, vmax=high, aspect="auto", origin="lower")
-    axis.tick_params(labelsize=7)
-    axis.set_ylabel("layer's second axis", fontsize=8)
-    _scale_below(figure, axis, shown, low, high).set_label("attribution", fontsize=7, labelpad=1)
 
 
 def _draw_vectors(
@@ -452,13 +393,10 @@ def _draw_vectors(
         labels = [_wrapped(f"{name} = {value}", 32) for name, value in zip(names, values, strict=True)]
         order = np.arange(count)
         if inputs.dtype.kind == "f" and count <= _MOST_BARS:  # tokens keep their order
-            sizes = [np.abs(found[row]) / (np.abs(found[row]).max() or 1) for found in flat.values() if found.ndim == 2]
-            order = np.argsort(-np.max([*sizes, np.zeros(count)], axis=0), kind="stable")
+            sizes = [np.abs(found[row]) / (np.abs(found[row]).max() or 1) for found in flat.values()]
+            order = np.argsort(-np.max(sizes, axis=0), kind="stable")
         labels = [labels[place] for place in order]
         for column, (name, found) in enumerate(flat.items()):
-            if found.ndim == 3:
-                _draw_alone(figure, axes[row, column], found[row], limits[name][row])
-                continue
             axis, bars, (low, high) = axes[row, column], found[row, order], limits[name][row]
             axis.barh(np.arange(count), bars, color=np.where(bars < 0, "tab:blue", "tab:red"), height=0.8)  # as SIGNED
             axis.axvline(0, color="0.3", linewidth=0.6)

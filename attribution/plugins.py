@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
 import os
@@ -59,42 +58,6 @@ def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
         word, near = "function" if is_function else kind.__name__, did_you_mean(attribute, vars(module))
         raise BadInput(f"{what} '{name}': '{place}' has no {word} '{attribute}'{near}")
     return found
-
-
-def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
-    """Refuse the name of a Python file without the name of an object in it; the file is read, not run.
-
-    Parameters
-    ----------
-    name
-        What the user wrote; anything that does not end in ``.py`` is accepted.
-    what
-        As of ``loaded_object``.
-    functions
-        Whether a function is needed; otherwise an object that the file makes by a call, such as a metric.
-
-    Raises
-    ------
-    BadInput
-        With what the file defines and what to write.
-    """
-    if not name.endswith(".py"):
-        return
-    if not pathlib.Path(name).is_file():
-        raise BadInput(f"{what} '{name}': there is no such file{similar_paths(pathlib.Path(name))}")
-    try:
-        body = ast.parse(pathlib.Path(name).read_bytes()).body
-    except (SyntaxError, ValueError) as error:
-        raise BadInput(f"{what} '{name}': this file is not valid Python ({error})") from error
-    made = [node for node in body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
-    found = [target.id for node in made for target in node.targets if isinstance(target, ast.Name)]
-    if functions:
-        found = [node.name for node in body if isinstance(node, ast.FunctionDef)]
-    public = [each for each in found if not each.startswith("_")]
-    if not public:
-        kind = "function" if functions else "object of this kind"
-        raise BadInput(f"{what} '{name}': this file defines no {kind}; write file.py:NAME")
-    raise BadInput(f"{what} '{name}': this file defines {', '.join(public)}; write {name}:{public[-1]}")
 
 
 def _module_at(place: str, known_as: str | None = None) -> ModuleType:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attribution.batching import random_feed
 from attribution.errors import BadInput, shortened
 from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import with_parameters
-from attribution.savedmodel.inputs import random_feed
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model

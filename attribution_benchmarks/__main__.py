@@ -34,7 +34,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tcav": ("bim.run_tcav", "test concepts of BIM with TCAV"),
         "clevr-xai": ("clevr_xai.evaluate", "score methods on CLEVR-XAI (visual questions)"),
         "export-torch": ("attribution_benchmarks.torch.export", "write networks and inputs for PyTorch alone"),
-        "score": ("attribution_benchmarks.score_methods", "score methods on several benchmarks"),
+        "score": ("attribution_benchmarks.score_methods", "score methods, and rank them among the published ones"),
+        "submit": ("attribution_benchmarks.submissions", "write the scores of a method for the leaderboard"),
+        "check-submission": ("attribution_benchmarks.submissions", "check a submission to the leaderboard"),
     }
 )
 
@@ -57,7 +59,8 @@ def command(arguments: list[str] | None = None) -> None:
         print_text("\n".join(_methods() if name == "methods" else _metrics()) + "\n")
     elif name in COMMANDS:
         module, _ = COMMANDS[name]
-        sys.argv[1:] = _with_flag(arguments[1:]) if name == "score" else arguments[1:]
+        flag = {"score": "methods", "submit": "methods", "check-submission": "check"}.get(name, "")
+        sys.argv[1:] = _with_flag(flag, arguments[1:])
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     elif name in BENCHMARKS or ":" in name:
         _run_benchmark(name, arguments[1:])
@@ -68,9 +71,10 @@ def command(arguments: list[str] | None = None) -> None:
         sys.exit(2)
 
 
-def _with_flag(arguments: list[str]) -> list[str]:
-    """Return arguments with the methods, which may be the first one, as a flag."""
-    return [f"--methods={arguments[0]}", *arguments[1:]] if arguments and arguments[0][:1] != "-" else arguments
+def _with_flag(flag: str, arguments: list[str]) -> list[str]:
+    """Return arguments with the first one, unless it is a flag, as that of ``flag``; as they are without one."""
+    is_first = flag and arguments and arguments[0][:1] != "-"
+    return [f"--{flag}={arguments[0]}", *arguments[1:]] if is_first else arguments
 
 
 def _run_benchmark(place: str, arguments: list[str]) -> None:

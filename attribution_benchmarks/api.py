@@ -7,14 +7,15 @@ import dataclasses
 import functools
 import logging
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attribution import Method
-from attribution.errors import BadInput, listed
+from attribution import Method, resolve_method
+from attribution.errors import BadInput, listed, print_line
 from attribution.files import cache_directory
 from attribution.savedmodel.paths import find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
@@ -24,12 +25,15 @@ from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import MethodLike, Run, evaluated, load, named, prepare
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.places import BENCHMARKS
-from attribution_benchmarks.core.progress import Bars, Progress
+from attribution_benchmarks.core.progress import Bars, Progress, ignored
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.core.settings import RunSettings
 from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.report import placement, published
+from attribution_benchmarks.report.placement import Ranking
 from attribution_benchmarks.report.presets import tasks_of
+from attribution_benchmarks.report.published import PublishedSet
 from attribution_benchmarks.report.tasks import of_fitting
 
 Methods = Sequence[MethodLike] | Mapping[str, MethodLike]
@@ -99,11 +103,10 @@ def choose(
     targets: npt.ArrayLike | None = None,
     methods: Methods | None = None,
     *,
-    output_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Choice:
-    """Score the methods that apply to a model on inputs without ground truth, and say which to use.
+    """Say which method to use for a model, and whether inputs without ground truth speak against it.
 
     Parameters
     ----------
@@ -111,34 +114,33 @@ def choose(
         What ``attribution.load_model`` takes, or a model that it returned.
     inputs
         (N, ...) as the model takes them, or a mapping from input name to such arrays; at least
-        ``stats.statistics.MIN_INPUTS`` for a test. Tokens need ``background=``, a model with several inputs of
-        floating point ``explain_input=``.
+        ``stats.statistics.MIN_INPUTS`` for a test.
     targets
         (N,) classes to explain, or one for all; the predicted ones where None.
     methods
-        As of ``evaluate``; all that apply, but those of other libraries, where None.
-    output_dir
-        Directory of the maps, METHOD/INPUT.npy; None writes nothing.
+        Further methods, as of ``evaluate``, to score beside the recommended one.
     progress
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options
-        ``names``, ``background``, ``explain_input``, ``feature_names``, ``batch_size`` and ``seed`` of
-        ``choosing.scoring.choose``.
+        ``groups``: N groups of the inputs, such as their objects or patients; None for independent inputs.
+        ``background``: values of a removed position, a number or an array of an input's shape with channels last. Where
+        None, the input's mean color, and for vectors each feature's mean over the inputs. Tokens need it: the number of
+        padding, of a mask or of an unknown word.
+        ``explain_input``: of a model with several inputs, as of ``attribution.explain``.
+        ``batch_size``, ``seed``: inputs in one pass, and the seed of random numbers.
 
     Returns
     -------
     Choice
-        Printed, it is the answer in sentences and a table; ``draw`` shows the maps.
+        Printed, it is the advice, what speaks against it, and a table.
 
     Raises
     ------
     BadInput
-        If the model or the inputs are of another kind, or no method applies.
+        If the model or the inputs are of another kind, or no method of known record applies.
     """
     with _quiet(), Bars() as bars:
-        return scoring.choose(
-            model, inputs, targets, methods, output_dir=output_dir, progress=progress or bars, **options
-        )
+        return scoring.choose(model, inputs, targets, methods, progress=progress or bars, **options)
 
 
 def score(
@@ -149,15 +151,20 @@ def score(
     metrics: str | Sequence[str] = (),
     quick: bool = True,
     seed: int = 0,
+    time: float = 180.0,
 ) -> Scores:
     """Score attribution methods on benchmarks, with the settings of the report and each benchmark's baselines.
+
+    On a benchmark with published scores, only these methods are computed, on its inputs and networks, and ranked among
+    the published methods. Other benchmarks, and all with a ``model``, ``metrics`` or a ``seed``, give a table.
 
     Parameters
     ----------
     methods
         One method or several, as of ``evaluate``.
     benchmarks
-        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris", "sequences", "parts"), or
+        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris", "sequences", "parts",
+        "clevr_xai_contrast"), or
         ``"file.py:NAME"`` of custom ones.
     model
         SavedModel, or ``.keras`` or ``.h5`` file, to explain instead of each benchmark's network. A benchmark that it
@@ -165,14 +172,18 @@ def score(
     metrics
         Further metrics, as ``--metrics`` of the report takes them: names of docs/metrics.md or ``"file.py:NAME"``.
     quick
-        The inputs and samples of the report's ``--quick``; False for those of a full report.
+        Without published scores, the inputs and samples of the report's ``--quick``; False for those of a full report.
     seed
         Seed of random numbers.
+    time
+        Seconds for the comparison with published methods. If they do not suffice for all networks and controls, fewer
+        are computed, and the result says which.
 
     Returns
     -------
     Scores
-        Of methods and baselines on all benchmarks. They are stored in the cache, so that a second call is fast; those
+        Of methods and baselines on all benchmarks; a ``report.placement.Ranking`` where they are compared with
+        published methods. They are stored in the cache, so that a second call is fast; those
         of a function that reads files or changes itself are not, and a line on standard error says so.
 
     Raises
@@ -193,7 +204,11 @@ def score(
     checked = RunSettings(seed=seed)
     parts: list[Scores] = []
     skipped: dict[str, str] = {}
+    compared = [] if model or added or checked.seed else published.sets(places)
+    ranked = _ranked(given, compared, time) if compared else None
     for place in places:
+        if place in {one.benchmark for one in compared}:
+            continue
         benchmark = benchmark_named(place)
         for task in tasks_of(benchmark, place, quick, checked.seed, added):
             if not task.methods:  # TCAV scores concepts, not methods
@@ -209,11 +224,56 @@ def score(
             except BadInput as error:
                 refused = dict.fromkeys(given, str(error))
             skipped |= {f"{task.title}: {name}": why for name, why in refused.items()}
+    if not parts and ranked:
+        return ranked
     if not parts:
         raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
     found = Scores.joined(parts)
     notes = "".join(f"Not scored: {place}: {reason}\n" for place, reason in skipped.items())
-    return dataclasses.replace(found, text=found.text + notes, manifest={**found.manifest, "skipped": skipped})
+    found = dataclasses.replace(found, text=found.text + notes, manifest={**found.manifest, "skipped": skipped})
+    if not ranked:
+        return found
+    joined = Scores.joined([ranked, found])
+    return dataclasses.replace(ranked, **{name: getattr(joined, name) for name in ("rows", "groups", "titles", "text")})
+
+
+def _ranked(methods: Mapping[str, MethodLike], sets: Sequence[PublishedSet], seconds: float) -> Ranking:
+    """Return the places of methods among the published ones."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise BadInput(f"time={seconds!r}: expected a positive number of seconds")
+    known = {source.method for one in sets for source in one.scores.sources}
+    for name, method in methods.items():
+        if name in known and method != name:
+            raise BadInput(f"'{name}' is a published method; give yours another name: {{\"my_{name}\": function}}")
+        if isinstance(method, str) and name not in known:
+            resolve_method(method)  # raises for an unknown one
+    with _quiet(), Bars() as bars:
+
+        def score_some(task: ReportTask, names: Sequence[str]) -> Scores:
+            return scores_of(task, {name: methods[name] for name in names}, bars)
+
+        say = functools.partial(print_line, file=sys.stderr)
+        found, remarks = placement.compute(sets, list(methods), score_some, seconds, say)
+    if not any(found.values()) and not known & methods.keys():
+        raise BadInput(" ".join(remarks))
+    for one in sets:
+        note = placement.foreign(one.scores, found[one.task])
+        remarks += [f"{one.tasks[0].title}: {note}"] if note else []
+    return placement.ranking(
+        {one: placement.with_methods(one, found[one.task]) for one in sets}, list(methods), remarks
+    )
+
+
+def scores_of(task: ReportTask, methods: Mapping[str, MethodLike], progress: Progress = ignored) -> Scores:
+    """Return the values of some methods by a task of the report, without tables; they are kept in the cache."""
+    with contextlib.closing(ScoreStore(str(cache_directory("scores")))) as store:
+        run = prepare(
+            benchmark_named(task.place), methods, task.settings,
+            metrics=task.metrics, store=store, progress=progress, place=task.place,
+        )  # fmt: skip
+        groups = [group for group in load(run).groups() if group.kept]
+    sources = dict.fromkeys(source for group in groups for source in group.sources)
+    return Scores(groups=groups, titles=run.benchmark.row_titles(sources))
 
 
 def _scored_in_cache(

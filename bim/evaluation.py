@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, WRONG_CLASS, Control
 from attribution_benchmarks.core.evaluation import Evaluation, Run, undefined_notes
 from attribution_benchmarks.core.evaluator import Evaluator, Inputs, Numbers, PredictionFilter
-from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, with_all_maps
+from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
 from attribution_benchmarks.core.scores import InputScores, Scores
@@ -165,11 +164,6 @@ class BimEvaluation(Evaluation):
             if needed:
                 model.live_network()  # raises for another architecture
 
-    @functools.cached_property
-    def map_folders(self) -> dict[str, pathlib.Path]:
-        """Folders of the precomputed maps by method; empty without them."""
-        return self.settings.map_folders(self.run.names)
-
     @property
     def needs_layer(self) -> bool:
         """Whether a method is of a layer."""
@@ -178,7 +172,7 @@ class BimEvaluation(Evaluation):
     @property
     def method_names(self) -> list[str]:
         """Names of the methods, or of the precomputed maps."""
-        return list(self.map_folders or self.run.methods)
+        return list(self.run.map_folders or self.run.methods)
 
     @functools.cached_property
     def maps(self) -> MapsDirectory | None:
@@ -209,7 +203,7 @@ class BimEvaluation(Evaluation):
     def explainer_with(self, model: Any, further: Sequence[Control] = ()) -> Explainer | SavedMaps:
         """Return what makes a model's maps by the methods, the controls and further controls."""
         controls = (*self.controls, *further)
-        layer = CAM_LAYER if self.map_folders else cam_layer(model, self.settings.layer)
+        layer = CAM_LAYER if self.run.map_folders else cam_layer(model, self.settings.layer)
         placed = {"layer": layer} if layer != CAM_LAYER else {}
         methods = {
             name: (method, {**given, **(placed if takes_layer(method) else {})})
@@ -226,7 +220,7 @@ class BimEvaluation(Evaluation):
         by definition.
         """
         truth = (GROUND_TRUTH,) if self._shared_of(member) and self.controls else ()
-        count = 0 if self.map_folders or not has_variables(member.model.path) else self.settings.random_networks
+        count = 0 if self.run.map_folders or not has_variables(member.model.path) else self.settings.random_networks
         place = MODEL_NAMES.index(member.model_name)
         of_class = (WRONG_CLASS,) if count and self.controls else ()
         of_weights = networks([RANDOM_WEIGHTS] if count else [], count, place)
@@ -323,16 +317,11 @@ class BimEvaluation(Evaluation):
             If an image has no precomputed map.
         """
         member = self.member(model_name, set_name)
-        if self.map_folders:
-            files = [member.file(row) for row in rows]
-            there = with_all_maps(files, self.map_folders)
-            if not all(there):
-                raise BadInput(
-                    f"{there.count(False)} of {len(files)} images have no map of every method; expected "
-                    f"METHOD/{files[there.index(False)]}.npy"
-                )
+        evaluator = self.member_evaluator(model_name, set_name, rows)
+        if isinstance(evaluator.explainer, SavedMaps):
+            evaluator.explainer.check([member.file(row) for row in rows], "image")
         title = printable(member.name.replace("-", " on "))
-        results = self.computed(self.member_evaluator(model_name, set_name, rows), "image", title)
+        results = self.computed(evaluator, "image", title)
         found = _Measured.of(results, member.images.labels[list(rows)], self._shared_of(member))
         return found.with_zero_by_zero() if self.upstream else found
 

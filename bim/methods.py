@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from attribution import METHODS, Method, explain, resolve_method
+from attribution.batching import Moments
 from attribution.errors import BadInput
 from attribution.methods.gradients import path_means, with_noise
 from attribution.methods.modified_relu import guided_backprop, guided_rules
-from attribution.model.batching import Moments
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import network as random_network
 from bim.layout import CHANNEL_MEANS

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from attribution.errors import BadInput, listed
 from attribution.savedmodel.paths import is_keras_file
-from attribution_benchmarks.core.explainer import saved_methods
 from attribution_benchmarks.core.settings import Count, MapSettings, Names, RunSettings, inherited, setting
 from bim.layout import MODEL_NAMES, SAVED_MODELS
 from bim.members import members
@@ -47,10 +45,6 @@ class Settings(MapSettings):
     compat: str = setting(
         "default", f"{_COMPAT}, and 0/0 where a map is flat, as in their code", choices=("default", "upstream")
     )
-
-    def map_folders(self, names: Sequence[str]) -> dict[str, pathlib.Path]:
-        """Return the folders of precomputed maps by method, all where there are no names; empty without them."""
-        return saved_methods(self.precomputed_maps, names) if self.precomputed_maps else {}
 
     def own_models(self, metrics: Iterable[str]) -> dict[str, str]:
         """Return the models that the user scores in place of members, ``obj=DIR`` as ``{"obj": "DIR"}``.

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from attribution import batching
 from attribution.errors import BadInput, listed, print_line
-from attribution.model import batching
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import Evaluation, Run
@@ -153,7 +153,8 @@ def _contrast(name: str, other: str, found: list[_ConceptScores], others: list[_
     """Return the contrast of two models, layer by layer, paired over the random counterparts."""
     rows, body = [], []
     for first, second in zip(found, others, strict=True):
-        paired = statistics.compare(first.scores, second.scores)
+        both = {"first": first.scores, "second": second.scores}
+        (paired,) = statistics.compare_pairs(both, [("first", "second")])
         rows.append(
             {
                 "method": "tcav", "metric": "tcav_contrast", "value": paired.difference, "low": paired.low,

@@ -28,13 +28,13 @@ from attribution_benchmarks.core.bundled_models import default_model, given_or_b
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.evaluation import Evaluation, Run, undefined_notes
 from attribution_benchmarks.core.evaluator import Evaluator, Inputs, Numbers
-from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods, with_all_maps
+from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, with_all_maps
 from attribution_benchmarks.core.metric import UNIFORM
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
 from attribution_benchmarks.core.scores import InputScores, Scores
 from clevr_xai import methods, notes, questions
-from clevr_xai.data import Dataset, wording
+from clevr_xai.data import Dataset, QuestionBatch, wording
 from clevr_xai.metrics import (
     ACCURACIES,
     CONFIDENCE,
@@ -420,12 +420,26 @@ def _sample(run: Run, settings: Settings, dataset: Dataset, network: Answering) 
         return range(len(dataset))
     if settings.wanted_correct and not run.only_describes:
         return rows_until_right(dataset, network, settings.wanted_correct, settings.seed)
-    return draw_rows(len(dataset), settings.num_questions or DRAWN, settings.seed)
+    count = settings.num_questions or DRAWN
+    if settings.subset != ("large_mask",):
+        return draw_rows(len(dataset), count, settings.seed)
+    large = [_large_masks(batch, settings) for batch in dataset.batches(64)]  # a few of a hundred: drawn among these
+    candidates = np.concatenate(large)
+    if not len(candidates):
+        raise BadInput(
+            f"no question has a mask of more than {settings.min_mask_pixels:,} pixels; lower --min_mask_pixels"
+        )
+    return candidates[draw_rows(len(candidates), count, settings.seed)]
+
+
+def _large_masks(batch: QuestionBatch, settings: Settings) -> np.ndarray:
+    """Return the rows of a batch whose mask of the first ground truth is large."""
+    return batch.rows[batch.masks[settings.truths[0]].sum(axis=(1, 2)) > settings.min_mask_pixels]
 
 
 def _questions_with_maps(run: Run, settings: Settings) -> Questions:
     """Return those of the sampled questions that have a precomputed map of every method."""
-    folders = saved_methods(settings.precomputed_maps, run.names)
+    folders = run.map_folders
     dataset = Dataset(settings.questions, settings.data_dir, questions.side(folders))
     rows = draw_rows(len(dataset), settings.num_questions or DRAWN, settings.seed)
     available = with_all_maps([dataset.questions[row]["question_index"] for row in rows], folders)

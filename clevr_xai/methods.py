@@ -14,11 +14,10 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from attribution import Method, resolve_method
+from attribution import Method, batching, resolve_method
 from attribution.errors import BadInput, listed
 from attribution.methods.gradients import MEDIAN
 from attribution.methods.registry import title_of
-from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS, networks

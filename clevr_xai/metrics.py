@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from attribution.errors import BadInput, listed
 from attribution.methods.gradients import path_start
-from attribution.methods.method import Residuals
+from attribution.methods.registry import Residuals
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 

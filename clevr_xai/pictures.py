@@ -84,14 +84,14 @@ def _asked(evaluation: Any, names: Sequence[str]) -> tuple[QuestionBatch, dict[s
     (batch,) = questions.dataset.batches(len(rows), np.array(rows))
     side = batch.images.shape[1]
     key = {"benchmark": "clevr_xai", "model": network.model.fingerprint if network else ""}
-    measure = report_examples.MapPicture("picture", _map_bytes, width=side * side)
+    measure = report_examples.MapPicture("picture", map_bytes, width=side * side)
     taken, store = questions.take(rows).batches(len(rows)), evaluation.run.store
     explainer = evaluation.explainer_of_questions()
     maps = report_examples.maps_of(explainer, measure, taken, key, [Questions], store, (side, side))
     return batch, maps
 
 
-def _map_bytes(maps: np.ndarray, block: Batch, scores: Callable) -> np.ndarray:
+def map_bytes(maps: np.ndarray, block: Batch, scores: Callable) -> np.ndarray:
     """Return pooled maps as bytes, the brightest pixels cut off, (N, H * W)."""
     pooled = pool(maps, [SHOWN])[SHOWN].reshape(len(maps), -1)
     top = np.quantile(pooled, _TOP_QUANTILE, axis=1)[:, None]

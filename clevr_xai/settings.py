@@ -41,7 +41,10 @@ class Settings(MapSettings):
         "masks to score against: single_object, all_objects (simple); unique, unique_firstnonempty, union, all_objects "
         "(complex); by default single_object, or the first three of complex",
     )
-    subset: Names = setting(tuple(SUBSETS), "of all, whose questions' values are kept, confident, large_mask")
+    subset: Names = setting(
+        tuple(SUBSETS),
+        "of all, whose questions' values are kept, confident, large_mask; large_mask alone draws only such questions",
+    )
     confidence: float = setting(CONFIDENCE, "softmax above which an answer is confident", low=0, high=1)
     min_mask_pixels: int = setting(MASK_PIXELS, "pixels above which a mask is large", low=0)
     steps: int = setting(methods.STEPS, "intervals of Integrated Gradients' path", low=1)

@@ -15,7 +15,7 @@ from attribution_benchmarks.core.published import read_figures
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from svea import methods
-from svea.methods import CANDIDATES, CONTROLS, COSTLY, METHODS, RAW_SIGNAL
+from svea.methods import CANDIDATES, CONTROLS, METHODS, RAW_SIGNAL
 from svea.metrics import METRICS
 from svea.settings import Settings
 
@@ -56,7 +56,6 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
             "methods of the other benchmarks, which the paper has no figure for. Every method but RISE is compared "
             "with its own regions on networks with random weights.",
             metrics=tuple(METRICS),
-            seldom=COSTLY,
             cost=30 if quick else 60,
             further_cost=0 if quick else 45,
             networks=tuple(

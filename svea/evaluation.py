@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from attribution.errors import BadInput, print_line
 from attribution_benchmarks.core.bundled_models import shown_model
 from attribution_benchmarks.core.evaluation import Evaluation, Run
 from attribution_benchmarks.core.evaluator import Evaluator, Inputs
-from attribution_benchmarks.core.explainer import SavedMaps, with_all_maps
+from attribution_benchmarks.core.explainer import SavedMaps
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
 from attribution_benchmarks.core.scores import InputScores, Scores
 from svea import baseline, mnist1d, notes, scoring
@@ -62,7 +61,7 @@ class SveaEvaluation(Evaluation):
             model, controls, [each for each in run.methods if each not in (*COSTLY, *CANDIDATES)]
         )
         if isinstance(explainer, SavedMaps):
-            _check_saved_maps(self.settings.precomputed_maps, explainer.folders)
+            explainer.check([scoring.file_of(row) for row in range(scoring.SIGNALS)], "signal")
         measures = [scoring.of_test_signals(metric.measure) for metric in run.shared_metrics.values()]
         settings = {each: repr(overrides) for each, (_, overrides) in run.methods.items()}
         return scoring.evaluator(
@@ -84,7 +83,13 @@ class SveaEvaluation(Evaluation):
             numbers = self.computed(self.measurement(name), "signal", "signals explained")
             found.append(
                 scoring.score_network(
-                    model, self.data, numbers, run.shared_metrics, self.settings.batch_size, run.store
+                    model,
+                    self.data,
+                    numbers,
+                    run.shared_metrics,
+                    self.settings.batch_size,
+                    run.store,
+                    with_roe="roe_test" in run.metrics,
                 )
             )
         return found
@@ -125,16 +130,6 @@ class SveaEvaluation(Evaluation):
         return (
             f"{name} fits SVEA: signals (batch, {mnist1d.LENGTH}, 1) to {mnist1d.CLASSES} classes, {accuracy:.1f} % of "
             f"the test signals right; {layer}"
-        )
-
-
-def _check_saved_maps(directory: str, folders: Mapping[str, pathlib.Path]) -> None:
-    names = [scoring.file_of(row) for row in range(scoring.SIGNALS)]
-    missing = with_all_maps(names, folders).count(False)
-    if missing:
-        raise BadInput(
-            f"{missing:,} of the {len(names):,} signals have no map of every method in {directory}; "
-            f"expected METHOD/{names[0]}.npy to METHOD/{names[-1]}.npy"
         )
 
 

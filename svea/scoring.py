@@ -134,7 +134,7 @@ def evaluator(
     return Evaluator(explainer, measures, key, [batches], store, **settings)
 
 
-def _region(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+def _region(maps: np.ndarray, batch: Batch, scores_of: Callable) -> np.ndarray:
     """Return where each map's region begins and whether the map is zero everywhere, (N, 2) int64."""
     return np.stack([metrics.region_of_explanation(maps), metrics.all_zero(maps)], axis=1)
 
@@ -145,13 +145,13 @@ REGION = PerSampleMetric("region", _region, width=2)
 def of_test_signals(measure: PerSampleMetric) -> PerSampleMetric:
     """Return a measure of the test signals alone; the others only train the machines of the ROE test."""
 
-    def measured(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+    def measured(maps: np.ndarray, batch: Batch, scores_of: Callable) -> np.ndarray:
         numbers = np.full((len(batch), measure.width), np.nan)
         rows = np.flatnonzero(np.asarray(batch.seeds) >= TRAIN_SIGNALS)
         if len(rows) == len(batch):  # the batch itself, so that memoized queries of it are found again
-            return measure.function(maps, batch, scores)
+            return measure.function(maps, batch, scores_of)
         if len(rows):
-            numbers[rows] = np.reshape(measure.function(maps[rows], batch.take(rows), scores), (len(rows), -1))
+            numbers[rows] = np.reshape(measure.function(maps[rows], batch.take(rows), scores_of), (len(rows), -1))
         return numbers
 
     return dataclasses.replace(measure, function=measured)
@@ -164,6 +164,7 @@ def score_network(
     shared: Mapping[str, Metric] | None = None,
     batch_size: int = 1000,
     store: ScoreStore | None = None,
+    with_roe: bool = True,
 ) -> NetworkScores:
     """Return the scores of the regions of all methods and controls on a network.
 
@@ -179,6 +180,8 @@ def score_network(
         Signals in one pass.
     store
         Where the answers of support vector machines are stored; None keeps them in memory.
+    with_roe
+        Whether these machines are trained, for the ROE test.
     """
     signals = np.concatenate([data.train.signals, data.test.signals])
     probabilities = model.scores(data.test.signals[..., None], batch_size)
@@ -189,8 +192,8 @@ def score_network(
         starts, zero = numbers.of(source, REGION).astype(np.int64).T
         kept = metrics.keep_windows(data.test.signals, starts[TRAIN_SIGNALS:])
         before, after = probabilities[rows, top], model.scores(kept[..., None], batch_size)[rows, top]
-        values = {
-            "roe_test": 100.0 * machines.correct(metrics.windows(signals, starts)),
+        values = {"roe_test": 100.0 * machines.correct(metrics.windows(signals, starts))} if with_roe else {}
+        values |= {
             "drop": 100.0 * metrics.confidence_drop(before, after),
             "increase": 100.0 * metrics.confidence_increase(before, after),
         }
@@ -205,7 +208,8 @@ def score_network(
         return SourceScores(values, None if source.control else int(zero.sum()), starts, curves)
 
     by_kind = {source: scores_of(source) for source in numbers.sources if not source.control}
-    by_kind[MapSource(control=RAW_SIGNAL.name)] = SourceScores({"roe_test": 100.0 * machines.correct(signals)})
+    if with_roe:
+        by_kind[MapSource(control=RAW_SIGNAL.name)] = SourceScores({"roe_test": 100.0 * machines.correct(signals)})
     by_kind |= {source: scores_of(source) for source in numbers.sources if not source.method}
     by_kind |= {source: scores_of(source) for source in numbers.sources if source.method and source.control}
     return NetworkScores(by_kind, probabilities, numbers.evaluator.explainer)

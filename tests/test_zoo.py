@@ -87,7 +87,7 @@ WITH_RULES = (
 )  # fmt: skip
 OF_EVERY_KIND = (
     "signal_residual", "inverted_residual", "grouped", "convolutional_head", "volume", "vit_gelu", "lstm", "two_inputs",
-    "channels_first", "mixed_float16", "static_batch", "bytes", "examples", "segmentation", "tensorflow_1",
+    "channels_first", "static_batch", "bytes", "examples", "segmentation", "tensorflow_1",
     "live_dropout",
 )  # fmt: skip
 
@@ -307,9 +307,3 @@ def test_what_float64_mends_is_rounding(with_method):
     cell = measure.measure(FAMILIES["bias_free"], ["gradient"])["methods"]["gradient"]
     assert cell["status"] == "rounding" and cell["in_double"] <= measure.TOLERANCE < cell["difference"], cell
     assert cell["of_oracle"] < 1e-6, cell
-
-
-def test_half_precision_is_compared_with_double():
-    """The coarser half; test_zoo.py has the other."""
-    cell = measure.measure(FAMILIES["mixed_bfloat16"], ["lrp_epsilon"])["methods"]["lrp_epsilon"]
-    assert (cell["status"], cell["against"]) == ("exact", "Gradient x Input in float64"), cell

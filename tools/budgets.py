@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 BUDGETS = {  # name: (limit, files, files not counted)
-    "attribution": (21_050, "attribution/*.py", []),
-    "attribution_benchmarks": (16_350, "attribution_benchmarks/*.py", []),
-    "bim, clevr_xai, svea": (11_900, "bim/*.py clevr_xai/*.py svea/*.py", []),
-    "scripts, tools, docs, setup.py": (2_950, "scripts/*.py tools/*.py docs/*.py setup.py", []),
-    "tests": (34_200, "tests/*.py", ["tests/zoo", "tests/libraries"]),
+    "attribution": (20_050, "attribution/*.py", []),
+    "attribution_benchmarks": (16_550, "attribution_benchmarks/*.py", []),
+    "bim, clevr_xai, svea": (12_350, "bim/*.py clevr_xai/*.py svea/*.py", []),
+    "scripts, tools, docs, setup.py": (3_740, "scripts/*.py tools/*.py docs/*.py setup.py", []),
+    "tests": (33_900, "tests/*.py", ["tests/zoo", "tests/libraries"]),
     "tests/zoo, tests/libraries": (3_470, "tests/zoo/*.py tests/libraries/*.py", []),
     "words of Markdown": (55_000, "*.md", ["saved_models"]),
 }

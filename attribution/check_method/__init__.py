@@ -17,8 +17,7 @@ import numpy as np
 from attribution.errors import BadInput, described, listed, print_line, shortened
 from attribution.explain import BrokenContract, explain
 from attribution.loading import load_model
-from attribution.methods.method import Method
-from attribution.methods.registry import with_parameters
+from attribution.methods.registry import Method, with_parameters
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -151,7 +150,7 @@ class _Trial:
     def __init__(
         self, title: str, model: Any, explain_input: str | None, method: Method, parameters: Mapping[str, Any]
     ) -> None:
-        from attribution.savedmodel.inputs import random_feed
+        from attribution.batching import random_feed
 
         self.title, self.model, self.method, self.parameters = title, model, method, parameters
         self.feed = model.feed(random_feed(model, ROWS))

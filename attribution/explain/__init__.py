@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
 import numbers
 import operator
+import os
+import pathlib
 import traceback
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -14,21 +17,21 @@ from typing import Any
 
 import numpy as np
 
+from attribution.batching import Inputs, checked_targets
 from attribution.errors import BadInput, MissedSum, described, listed
 from attribution.methods import resizing
 from attribution.methods.joined_inputs import joined_parameters
-from attribution.methods.method import Method, Residuals
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
-from attribution.methods.registry import METHODS, resolve_method, with_parameters
-from attribution.model.batching import checked_targets
+from attribution.methods.registry import METHODS, Method, Residuals, resolve_method, with_parameters
 from attribution.plugins import user_code
-from attribution.savedmodel.inputs import Inputs
 
 _STARTS = {
     "baseline": "baseline (a number is a constant picture)",
     "references": "reference",
     "max_sigma": "blurred input",
 }
+_TOP = pathlib.Path(__file__).resolve().parents[2]
+_OURS = tuple(f"{_TOP / name}{os.sep}" for name in ("attribution", "attribution_benchmarks"))  # directories of code
 _Chosen = dict[str, tuple[Method, dict[str, Any]]]
 
 
@@ -104,7 +107,7 @@ def explain(
         channel axis for class activation maps and perturbation methods; see ``attribution.methods.cam`` for layers with
         other axes than the input. Of inputs explained together: a dict from name
         to maps of that input's shape.
-    residuals : attribution.methods.method.Residuals or None
+    residuals : attribution.methods.registry.Residuals or None
         With ``return_residuals``; ``None`` where no law fixes the sum of the method's maps.
 
     Raises
@@ -162,7 +165,7 @@ def explain_many(
     -------
     maps : dict[str, np.ndarray]
         Name or label to maps, in the order given; the same bytes as ``explain`` gives one by one.
-    residuals : dict[str, attribution.methods.method.Residuals]
+    residuals : dict[str, attribution.methods.registry.Residuals]
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
     chosen = with_parameters(methods)
@@ -299,6 +302,7 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
 def _failure(error: BaseException) -> str:
     """Return at which line of a method an exception was raised, what it says, and what may help."""
     frames = traceback.extract_tb(error.__traceback__)[1:]  # below ``_called``; none of a function written in C
+    frames = list(itertools.dropwhile(lambda frame: frame.filename.startswith(_OURS), frames)) or frames
     lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
     where = f" at {frames[0].filename}, line {lines[-1]}" if lines else ""
     words = described(error)

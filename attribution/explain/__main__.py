@@ -34,6 +34,7 @@ import numpy as np
 from absl import flags
 
 from attribution import cli, plotting
+from attribution.batching import checked_targets
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import BrokenContract, explain_many
@@ -50,9 +51,7 @@ from attribution.inputs import (
     table_of,
     words_of,
 )
-from attribution.methods.method import ARRAYS, Method, Residuals
-from attribution.methods.registry import METHODS, with_parameters
-from attribution.model.batching import checked_targets
+from attribution.methods.registry import ARRAYS, METHODS, Method, Residuals, with_parameters
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -102,9 +101,6 @@ flags.DEFINE_string(
     "file .npz to write the maps to, by method, with inputs, targets and, as METHOD.residual, the sum of each map "
     "minus its expected value; of several inputs METHOD/INPUT and inputs/INPUT",
     flag_values=FLAGS,
-)
-flags.DEFINE_enum(
-    "channels", "sum", list(plotting.REDUCTIONS), "how the channels of a map are combined", flag_values=FLAGS
 )
 cli.define_common_flags(FLAGS, parameters=[], layer="", tokens="", batch_size=8, seed=0)
 
@@ -180,10 +176,14 @@ def _explain(
         maps = {label: np.moveaxis(one, 1, -1) if one.shape == given.shape else one for label, one in maps.items()}
         if shown[inputs.read].shape == given.shape:  # pixels have them last already
             shown[inputs.read] = np.moveaxis(given, 1, -1)
+    if drawn and not together:
+        maps = _drawable(maps, shown[inputs.read].shape, flag_values.maps)
+        if not maps:
+            drawn = {}
     if drawn:
         figure = plotting.plot(
             maps, drawn if together else shown[inputs.read], titles=titles,
-            preprocessing=inputs.preprocessing, channels=flag_values.channels, feature_names=inputs.features,
+            preprocessing=inputs.preprocessing, feature_names=inputs.features,
         )  # fmt: skip
         suffix = pathlib.Path(flag_values.output).suffix[1:].lower()
         atomic_write(flag_values.output, functools.partial(figure.savefig, format=suffix))
@@ -241,6 +241,17 @@ def _arrays_by_name(
     explained = {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
     by_input = {f"{label}/{name}": array for label, found in maps.items() for name, array in found.items()}
     return explained | by_input | differences
+
+
+def _drawable(maps: Mapping[str, Any], shape: tuple[int, ...], file: str) -> dict[str, Any]:
+    """Return the maps that lie on the positions of inputs of a shape, and note which do not."""
+    kept = {label: found for label, found in maps.items() if plotting.belong(found.shape, shape)}
+    for label in (one for one in maps if one not in kept):
+        text = f"'{label}' has maps on axes that the network makes, which are not plotted"
+        if not kept and not file:
+            raise BadInput(f"{text}; name a file for the values, --maps=maps.npz")
+        _note(text)
+    return kept
 
 
 def _check_output(flag: str, path: str, allowed: Sequence[str]) -> None:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attribution.batching import random_feed
 from attribution.errors import BadInput, listed
 from attribution.explain import explain_many
 from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TARGETS
 from attribution.files import atomic_directory, check_directory, writing
 from attribution.methods.libraries import MARK
-from attribution.methods.method import Method
-from attribution.methods.registry import name_of, with_parameters
-from attribution.savedmodel.inputs import random_feed
+from attribution.methods.registry import Method, name_of, with_parameters
 
 if TYPE_CHECKING:
     from attribution.model.model import Model

@@ -23,8 +23,7 @@ from attribution.graph.layers import has_channels_first
 from attribution.graph.view import GraphView, node_of
 from attribution.lrp.composite import Composite
 from attribution.methods import cam, deeplift, gradients, map_steps
-from attribution.methods.libraries import PresetFunction
-from attribution.methods.method import Method
+from attribution.methods.registry import Method, PresetFunction
 from attribution.model._registered_gradients import forget_gradient_names
 from attribution.savedmodel.file import without_patterns
 
@@ -45,9 +44,8 @@ class ExplainedFile:
     """
 
     def __init__(self, model: Any, explain_input: str) -> None:
-        if model._frozen.loaded is not None:
-            inexact = model._frozen.inexact
-            raise BadInput(f"'{model.path}' cannot be exported: the gradients of {inexact} are not in its graph")
+        if model._frozen.kept:
+            raise BadInput(f"'{model.path}' cannot be exported: {model._frozen.kept}")
         if any(weight.dtype == tf.resource for weight in model.graph.weights.values()):
             raise BadInput(f"'{model.path}' cannot be exported: it looks things up in tables, which its graph has not")
         if has_channels_first(model.graph, model.input_node(explain_input), node_of(model.logits)):

@@ -18,12 +18,12 @@ from tensorflow.python.eager.context import FunctionCallOptions, context
 from tensorflow.python.eager.context import eager_mode as eagerly
 from tensorflow.python.framework import convert_to_constants, function_def_to_graph, op_def_registry, ops
 from tensorflow.python.ops.op_selector import UnliftableError
-from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, nested_structure_coder, path_helpers
+from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, path_helpers
 
 __all__ = [
     "UnliftableError", "converter", "eagerly", "function_body", "gradients_of", "is_known_and_stateless",
     "load_message", "loaded_gradient", "newer_stablehlo", "operation_definition", "register_functions",
-    "registered_gradient", "stablehlo_text", "types_of", "unoptimized", "variables_as_constants", "with_captures",
+    "registered_gradient", "stablehlo_text", "unoptimized", "variables_as_constants", "with_captures",
     "without_collection",
 ]  # fmt: skip
 
@@ -122,15 +122,6 @@ def with_captures(function: Any, tensors: Iterable[tf.Tensor]) -> Any:
     other.set_external_captures(list(tensors))
     other.original = function  # lives as long
     return other
-
-
-def types_of(structure: Any) -> list[tf.TypeSpec]:
-    """Return the types in a structure that a SavedModel stores, flat; none where it cannot be read."""
-    try:
-        leaves = tf.nest.flatten(nested_structure_coder.decode_proto(structure))
-    except (AssertionError, AttributeError, LookupError, TypeError, ValueError):
-        return []
-    return [leaf for leaf in leaves if isinstance(leaf, tf.TypeSpec)]
 
 
 def operation_definition(kind: str) -> Any:

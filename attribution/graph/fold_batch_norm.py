@@ -98,7 +98,7 @@ class _Folding:
         layer, and every node behind has the values that it had.
         """
         axis = 1 if self._has_channels_first(layer) else -1
-        steps, scale, shift, normalizes = self._chain(self._only_use(layer), axis)
+        steps, scale, shift, normalizes, axis = self._chain(self._only_use(layer), axis)
         if not normalizes:
             return
         kernel = self._kernel(layer)
@@ -110,7 +110,7 @@ class _Folding:
         self.kernels[layer] = (kernel * scale).astype(kernel.dtype)
         for name in steps[:-1]:
             self._replace(name, "Identity", [self._moving_input(name)])
-        bias_values = np.broadcast_to(shift, (channels,)).reshape((-1, 1, 1) if axis == 1 else -1)
+        bias_values = np.broadcast_to(shift, (channels,)).reshape(self._shape_of_constant(steps[-1], axis))
         dtype = _TYPES[self.graph.nodes[steps[-1]].attr["T"].type]
         bias = self._constant(steps[-1] + "/folded_bias", bias_values.astype(dtype))
         self._replace(steps[-1], "AddV2", [self._moving_input(steps[-1]), bias])
@@ -125,10 +125,10 @@ class _Folding:
 
         All of them have to take it: one user that is left alone would read values that are no longer normalized.
         """
-        steps, scale, shift, normalizes = self._chain(first)
+        steps, scale, shift, normalizes, axis = self._chain(first)
         self.done.update(steps)
         channels = self.graph.shape(steps[-1])[-1] if self.graph.shape(steps[-1]).rank else None
-        if not normalizes or channels is None:
+        if not normalizes or channels is None or axis == 1:
             return
         layers = self._layers_below(steps[-1], 0, channels)
         if not layers:
@@ -211,8 +211,10 @@ class _Folding:
         # A reshape to an unknown number of channels keeps the order; the layer at its end must take rows of width.
         return node.op in _MOVES
 
-    def _chain(self, name: str | None, axis: int = -1) -> tuple[list[str], Any, Any, bool]:
+    def _chain(self, name: str | None, axis: int = -1) -> tuple[list[str], Any, Any, bool, int]:
         """Follow scalings and shifts by constants from a node on, whose channels are on an axis.
+
+        PyTorch transposes images behind each layer, so that their channels are first.
 
         Returns
         -------
@@ -222,18 +224,35 @@ class _Folding:
             What they do together, per channel.
         normalizes : bool
             Whether any of them scales.
+        axis : int
+            The axis of channels at the last step: the last, -1, or that behind the batch, 1.
         """
         steps, scale, shift, normalizes = [], np.float32(1), np.float32(0), False
+        last = axis
         while name is not None and name in self.variable:
             step = self._step(name, axis)
             if step is not None:
                 steps.append(name)
+                last = axis
                 scale, shift = scale * step[0], shift * step[0] + step[1]
                 normalizes = normalizes or self.graph.nodes[name].op in ("Mul", "RealDiv", *_FUSED)
+            elif (moved := self._transposed(name, axis)) is not None:
+                axis = moved
             elif not self._moves_no_channel(name, axis):
                 break
             name = self._only_use(name)
-        return steps, scale, shift, normalizes
+        return steps, scale, shift, normalizes, last
+
+    def _transposed(self, name: str, axis: int) -> int | None:
+        """Return the axis of channels behind a transpose; ``None`` for another node, and for axes between others."""
+        node = self.graph.nodes[name]
+        order = value_of(self.graph.graph_def, node.input[1]) if node.op == "Transpose" else None
+        return None if order is None else {1: 1, len(order) - 1: -1}.get(order.tolist().index(axis % len(order)))
+
+    def _shape_of_constant(self, name: str, axis: int) -> list[int]:
+        """Return the shape of a constant with one number for each channel of a node."""
+        rank = self.graph.shape(name).rank
+        return [-1, *[1] * (rank - 2)] if axis == 1 else [-1]
 
     def _step(self, name: str, axis: int = -1) -> tuple[Any, Any] | None:
         """Return the (scale, shift) per channel that a node applies to its one variable input, or ``None``."""
@@ -246,11 +265,12 @@ class _Folding:
             return None
         first, constant = values[0] is not None, known[0]
         moving = self.graph.shape(node_of(node.input[1] if first else node.input[0]))
+        if axis == 1 and not moving.rank:
+            return None
         if axis == 1 and node.op == "BiasAdd":
-            constant = constant.reshape(-1, 1, 1)
-        if constant.size > 1 and (
-            constant.ndim < (3 if axis == 1 else 1) or constant.size != constant.shape[-3 if axis == 1 else -1]
-        ):
+            constant = constant.reshape(self._shape_of_constant(name, axis))
+        place = -1 if axis == -1 else 1 - moving.rank
+        if constant.size > 1 and (constant.ndim < -place or constant.size != constant.shape[place]):
             return None  # not one number per channel
         if constant.size > 1 and moving.rank and moving[axis] not in (None, constant.size):
             return None  # not scaled but repeated
@@ -296,9 +316,10 @@ class _Folding:
             return all(node.attr[kind].type in _TYPES for kind in ("SrcT", "DstT"))
         if node.op not in _MOVES:
             return False
-        if axis == 1:
-            return bool(node.op == "Identity")
         before, after = self.graph.shape(node_of(node.input[0])), self.graph.shape(name)
+        if axis == 1:
+            is_known = before.rank and after.rank and before[:2].is_fully_defined()
+            return bool(node.op == "Identity" or (node.op != "BatchToSpaceND" and is_known and before[:2] == after[:2]))
         return bool(before.rank and after.rank) and before[-1] == after[-1] and after[-1] is not None
 
     def _only_use(self, name: str) -> str | None:

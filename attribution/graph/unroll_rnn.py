@@ -361,10 +361,9 @@ class _Step:
         return call
 
     def _check_nodes(self) -> None:
-        """Raise ``UnknownError`` if relevance needs a change inside: of custom gradients, or to single precision."""
-        for name, node in self._body.graph.nodes.items():
-            if "_gradient_op_type" in node.attr or self._body.graph.dtype(name) in (tf.float16, tf.bfloat16):
-                raise UnknownError(_JOINED)
+        """Raise ``UnknownError`` if relevance needs a change inside, of custom gradients."""
+        if any("_gradient_op_type" in node.attr for node in self._body.graph.nodes.values()):
+            raise UnknownError(_JOINED)
 
     def call(self, name: str, inputs: Iterable[str]) -> tf.compat.v1.NodeDef:
         """Return the node of a call."""

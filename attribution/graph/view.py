@@ -12,6 +12,8 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
+import itertools
+import re
 import weakref
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -213,19 +215,9 @@ def _outside(tensor: str, prefix: str, given: Mapping[str, str]) -> str:
 
 
 CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
-ACTIVATIONS = (
-    "Relu",
-    "Relu6",
-    "LeakyRelu",
-    "Elu",
-    "Selu",
-    "Softplus",
-    "Softsign",
-    "Tanh",
-    "Sigmoid",
-    "Swish",
-)
+ACTIVATIONS = ("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "Tanh", "Sigmoid", "Swish")
 
+_OF_LOOP = re.compile(r"while(_\d+)?$|TensorArray")  # a part of a node's name
 _TRACES: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()  # concrete functions
 # Operations that look at a shape and not at values.
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
@@ -460,6 +452,17 @@ class GraphView:
         return tf.make_ndarray(node.attr["value"].tensor) if node.op == "Const" else None
 
 
+def operations_named(graph: GraphView, names: Iterable[str]) -> list[str]:
+    """Return operations for an error message, as "Sin (dense/Sin)"; those of a loop have one entry, "loop (lstm)"."""
+    return list(dict.fromkeys(_label(graph.nodes[name].op, name) for name in names))
+
+
+def _label(op: str, name: str) -> str:
+    parts = [part for part in name.split("/") if not part.endswith("PartitionedCall")]
+    layer = list(itertools.takewhile(lambda part: not _OF_LOOP.match(part), parts))
+    return f"loop ({'/'.join(layer) or name})" if len(layer) < len(parts) else f"{op} ({name})"
+
+
 def _with_gradients(graph_def: tf.compat.v1.GraphDef, rules: Mapping[str, str]) -> tf.compat.v1.GraphDef:
     """Return a copy of a graph with other gradients, the names of registered ones by node name."""
     changed = tf.compat.v1.GraphDef()
@@ -479,34 +482,11 @@ def _shared(value: tf.Tensor) -> np.ndarray:
 
 
 def _digest(graph_def: tf.compat.v1.GraphDef) -> bytes:
-    """Return a digest of a graph in which the names of its functions do not count, nor those of unused arguments.
-
-    TensorFlow's names have numbers that differ each time a file is written or loaded.
-    """
+    """Return a digest of a graph and of its functions, whose names differ from file to file."""
     copied = tf.compat.v1.GraphDef()
     copied.CopyFrom(graph_def)
-    functions = {function.signature.name: function for function in copied.library.function}
-    digests: dict[str, str] = {}
-
-    def simplify(nodes: Iterable[Any]) -> None:
-        for node in nodes:
-            node.ClearField("experimental_debug_info")
-            for called in functions_of(node):
-                if called.name in functions and called.name not in digests:
-                    simplify_function(called.name, functions[called.name])
-                called.name = digests.get(called.name, called.name)
-
-    def simplify_function(name: str, function: Any) -> None:
-        digests[name] = ""  # for a function that calls itself
-        simplify(function.node_def)
-        used = {node_of(tensor) for node in function.node_def for tensor in node.input}
-        used.update(map(node_of, function.ret.values()))
-        for place, argument in enumerate(function.signature.input_arg):
-            if argument.name not in used:
-                argument.name = str(place)
-        function.signature.name = ""
-        digests[name] = hashlib.sha256(function.SerializeToString(deterministic=True)).hexdigest()
-
-    simplify(copied.node)
-    copied.ClearField("library")
+    for node in copied.node:
+        node.ClearField("experimental_debug_info")
+    if not any(map(functions_of, copied.node)):
+        copied.ClearField("library")
     return hashlib.sha256(copied.SerializeToString(deterministic=True)).digest()

@@ -17,12 +17,12 @@ import numpy as np
 from absl import flags
 
 from attribution import cli, loading
+from attribution.batching import random_feed
 from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, print_line, print_text
 from attribution.files import origin
 from attribution.inputs import likely_preprocessing, shape_text
 from attribution.methods.registry import METHODS
-from attribution.savedmodel.inputs import random_feed
 from attribution.savedmodel.paths import find_saved_model
 from attribution.trial import Trial, try_method
 

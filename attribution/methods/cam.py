@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from attribution.batching import FoldedBatch
 from attribution.errors import BadInput, listed
 from attribution.methods import modified_relu, resizing
 from attribution.methods.queries import ModelQueries
-from attribution.model.batching import FoldedBatch
 
 _UPSAMPLING = {
     "half_pixel": resizing.interpolation_matrix,

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from attribution import batching
 from attribution.errors import BadInput, installation, listed
 from attribution.methods import resizing
 from attribution.methods.queries import ModelQueries, broadcasts
-from attribution.model import batching
 
 MEDIAN = "median"  # a baseline computed from each input
 _QUADRATURES = ("trapezoid", "uniform", "left", "midpoint", "right", "gauss_legendre")

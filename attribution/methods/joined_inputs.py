@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attribution.batching import flat
 from attribution.errors import BadInput, listed
 from attribution.methods.gradients import is_median, path_start
 from attribution.methods.perturbation import labels_of
 from attribution.methods.queries import broadcasts
-from attribution.model.batching import flat
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.other_inputs import JoinedInputs

@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from attribution.errors import BadInput, listed
-from attribution.methods import map_steps
-from attribution.methods.method import Method
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -133,12 +128,6 @@ def is_preset(name: str) -> bool:
     return MARK in name and ":" not in name
 
 
-def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
-    """Return the method ``method@library`` as a variant of one of ``methods``; raises as ``found_preset``."""
-    library, preset = found_preset(name, libraries())
-    return _variant(name, methods[preset.of], library, preset)
-
-
 def found_preset(name: str, known: Mapping[str, Library]) -> tuple[Library, Preset]:
     """Return the library and the preset of ``method@library``, or of ``metric@library``.
 
@@ -164,64 +153,3 @@ def found_preset(name: str, known: Mapping[str, Library]) -> tuple[Library, Pres
         why = "could not be run" if preset.status == ABSENT else f"computes a '{method}' that is not reproduced here"
         raise BadInput(f"'{name}' is not defined: {library.title} {library.version} {why}. {preset.evidence}")
     return library, preset
-
-
-def _variant(name: str, base: Method, library: Library, preset: Preset) -> Method:
-    card = base.card
-    if card is not None:
-        citation = f"{library.title} {library.version}, {preset.call}; {card.citation}"
-        card = dataclasses.replace(card, citation=citation, weaknesses=f"{preset.differs} {card.weaknesses}".strip())
-    return dataclasses.replace(
-        base,
-        name=name,
-        title=f"{base.title} ({library.title})",
-        function=PresetFunction(name, base.function, tuple(preset.parameters.items()), preset.after),
-        card=card,
-        drops_channels=base.drops_channels or any(map(map_steps.drops_channels, preset.after)),
-        sum_law=None if preset.after else base.sum_law,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class PresetFunction:
-    """The function of a method with other defaults and with steps after it.
-
-    Attributes
-    ----------
-    name
-        ``method@library``.
-    function
-        That of the method.
-    defaults
-        Parameters and their values.
-    after
-        Names of the steps.
-    """
-
-    name: str
-    function: Callable[..., Any]
-    defaults: tuple[tuple[str, Any], ...]
-    after: tuple[str, ...]
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        signature, own = inspect.signature(self.function), dict(self.defaults)
-        parameters = [one.replace(default=own.get(name, one.default)) for name, one in signature.parameters.items()]
-        return signature.replace(parameters=parameters)
-
-    def __call__(self, queries: Any, **parameters: Any) -> Any:
-        """Return the maps of a batch."""
-        return self.run(self.function, queries, parameters, np)
-
-    def run(self, function: Callable[..., Any], queries: Any, parameters: Mapping[str, Any], xp: Any) -> Any:
-        """Return the maps by a function that computes the method, and by a module with the functions of NumPy."""
-        given = {**dict(self.defaults), **parameters}
-        own = inspect.signature(self.function).parameters.get("resize")
-        resize = given.get("resize", own is None or own.default)
-        if own is not None and any(map(map_steps.resizes, self.after)):
-            given["resize"] = False
-        maps = function(queries, **given)
-        for name in self.after:
-            if resize or not map_steps.resizes(name):
-                maps = map_steps.apply(name, maps, queries, xp)
-        return maps

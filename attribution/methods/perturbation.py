@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from attribution import batching
+from attribution.batching import as_array
 from attribution.errors import BadInput, listed
 from attribution.methods import resizing
 from attribution.methods.gradients import scikit_image, start_of
 from attribution.methods.queries import ModelQueries
-from attribution.model import batching
-from attribution.savedmodel.inputs import as_array
 
 _SUPERPIXELS = 50
 _GROUP_MEAN = "group_mean"

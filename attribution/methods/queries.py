@@ -26,11 +26,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from attribution import batching
+from attribution.batching import NodeRules, Rules, as_array, converts
 from attribution.errors import BadInput
 from attribution.lrp.composite import Composite
-from attribution.model import batching
-from attribution.model.batching import NodeRules, Rules
-from attribution.savedmodel.inputs import as_array, converts
 
 Variant = Callable[[int, np.ndarray], np.ndarray]
 PairVariant = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -136,7 +135,8 @@ class ModelQueries:
         position: BatchPosition | None = None,
     ) -> None:
         self.model = model
-        self.inputs = read_only(_precise(feed[explain_input]))
+        precision = np.float64 if feed[explain_input].dtype == np.float64 else np.float32
+        self.inputs = read_only(feed[explain_input].astype(precision, copy=False))
         self.seed = seed
         self.keys = keys if isinstance(keys, range) else tuple(keys)
         self._feed = feed
@@ -596,11 +596,6 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
         return False
 
 
-def _precise(array: np.ndarray) -> np.ndarray:
-    """Return half precision as float32, in which methods compute; other types unchanged."""
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
-
-
 def _joined(parts: list[Any]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -610,9 +605,4 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
     Its base is a read-only buffer: ``setflags(write=True)`` is refused, and ``base`` is no array to write to.
     """
-    try:
-        return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]
-    except ValueError:  # bfloat16 has no buffer
-        copied = array.copy()
-        copied.flags.writeable = False
-        return copied.view()
+    return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]

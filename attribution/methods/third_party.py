@@ -95,7 +95,7 @@ def matching(model: Model, network: Any) -> Any:
     """
     import keras
 
-    from attribution.savedmodel.inputs import random_feed
+    from attribution.batching import random_feed
 
     names = [tensor.name for tensor in network.inputs]
     several = len(names) > 1

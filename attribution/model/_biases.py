@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.view import GraphView, node_of
+from attribution.graph.view import GraphView, node_of, operations_named
 from attribution.lrp import composite as ops
 from attribution.model._registered_gradients import is_linear
 
@@ -37,11 +37,9 @@ def bias_rules(graph: GraphView, source: str, target: str) -> dict[str, bool]:
     others = [name for name in list(path)[1:] if graph.nodes[name].op not in _HOMOGENEOUS]
     kinds = {name: _kind_of_bias(graph, name, path) for name in others}
     if refused := [name for name, kind in kinds.items() if kind == "undefined"]:
-        from attribution.graph.recognize.functions import operations_named
-
         raise BadInput(
             "full_grad is defined for linear operations, pooling, normalization by constants and activations of one "
-            f"variable; this network has {listed(operations_named(graph, refused, target), 5)}"
+            f"variable; this network has {listed(operations_named(graph, refused), 5)}"
         )
     return {name: kind == "tangent" for name, kind in kinds.items() if kind}
 

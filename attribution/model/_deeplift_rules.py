@@ -33,7 +33,7 @@ _LINEAR = (
     "IRFFT2D", "Real", "RFFT", "RFFT2D",
     "OnesLike", "ZerosLike",  # read the shape alone
 )  # fmt: skip
-_PRECISE = {"bfloat16", "float16", "float32", "float64", "complex64", "complex128"}
+_PRECISE = {"float32", "float64", "complex64", "complex128"}
 # Linear in their first input if the second, segments or an axis, does not depend on it.
 _SEGMENTS = ("SegmentSum", "UnsortedSegmentSum", "Cumsum")
 # Linear in their input if their kernel does not depend on it.
@@ -143,7 +143,7 @@ def _types(node: Any) -> list[str]:
 
 
 def _has_rule(node: Any, on_path: set[str]) -> bool:
-    if node.op == "Cast":  # to whole numbers or float8 it rounds, and TensorFlow has no gradient of it
+    if node.op == "Cast":  # to whole numbers or short ones it rounds, and TensorFlow has no gradient of it
         return set(_types(node)) <= _PRECISE
     if node.op in _CONVOLUTIONS:
         depending = [position for position, name in enumerate(node.input) if name.split(":")[0] in on_path]

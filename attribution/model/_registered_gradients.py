@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph import _tf_internals
-from attribution.graph.view import GraphView, node_of, rebuild
+from attribution.graph.view import GraphView, node_of, operations_named, rebuild
 from attribution.lrp import composite as ops
 
 # Name scopes of the two copies of the network in one graph; no input may have such a name.
@@ -63,11 +63,9 @@ def find_rectifiers(graph: GraphView, source: str, target: str, method: str) -> 
         if name != source and not (graph.nodes[name].op in RECTIFIERS or is_linear(graph.nodes[name], path))
     ]
     if refused:
-        from attribution.graph.recognize.functions import operations_named
-
         raise BadInput(
             f"{method} is defined for networks of Relu, Relu6, LeakyRelu and PReLU alone; this one has "
-            f"{listed(operations_named(graph, refused, target), 5)}"
+            f"{listed(operations_named(graph, refused), 5)}"
         )
     inside = {name for halves in prelus.values() for name in halves}
     found = {name: graph.nodes[name].op for name in path if graph.nodes[name].op in RECTIFIERS and name not in inside}

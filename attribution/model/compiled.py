@@ -2,9 +2,8 @@
 
 Each function is compiled when it is first needed, and all share the weights: memory hardly grows with their number.
 Networks with equal graphs share what is compiled (``GraphView.traced``).
-Batch normalization is part of the layers before it, which saves a few hundredths of every pass.
-Where the frozen graph's gradients are not known to be the file's, the loaded function takes its place; that has no
-inside.
+Batch normalization is part of the layers before it: LRP's rules are defined for layers with weights, and a pass takes a
+few hundredths less time.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
+from attribution.batching import NotFinite
 from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
 from attribution.graph.layers import Layers, has_channels_first
 from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
-from attribution.model.batching import NotFinite
 from attribution.savedmodel._gradient_support import by_values
 from attribution.savedmodel.freeze import FrozenGraph
 from attribution.savedmodel.scores import OUTPUT, PROBABILITIES
@@ -34,8 +33,6 @@ from attribution.savedmodel.scores import OUTPUT, PROBABILITIES
 KEPT = 24
 Result = TypeVar("Result")
 _TARGETS = tf.TensorSpec((None,), tf.int32)
-_HALF = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
-_SINGLE = tf.float32.as_datatype_enum
 
 
 def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,8 +81,6 @@ class CompiledGraph:
         self.frozen, self.score = frozen, score
         self.graph, self.logits = frozen.graph, frozen.logits
         self.live: Any = None
-        self._loaded = frozen.loaded
-        self._inexact = frozen.inexact
         self._position = frozen.position
         self._output, self._activation = self.logits, None  # scores are the activation, if any, of the output
         if score == OUTPUT:
@@ -98,7 +93,7 @@ class CompiledGraph:
         self._known: dict[Hashable, Any] = {}
         ends = self.logits, self._output, self._activation, repr(frozen.output_shape), *self._input_nodes
         self._interface = (frozen.position, *ends, *self._inputs.items())
-        self._shared = shared and self._loaded is None
+        self._shared = shared
 
     def _once(self, key: Hashable, make: Callable[[], Result]) -> Result:
         if key not in self._known:
@@ -160,7 +155,7 @@ class CompiledGraph:
 
     def folds_away(self, layer: str) -> bool:
         """Return whether a layer's original values need a separate pass."""
-        return self._loaded is None and layer in self.folded.altered
+        return layer in self.folded.altered
 
     def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Any:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
@@ -180,12 +175,11 @@ class CompiledGraph:
 
     @without_collection()
     def _without_gradient(self, names: tuple[str, ...]) -> list[str]:
-        view, missing = self._for_gradients(folded=True), []
+        missing = []
 
         def trace(*arrays: Any) -> Any:
-            given = [*map(_precise, arrays)] if self._loaded is None else [*arrays]
-            scores = self._import(view, given)[0]
-            of_input = dict(zip(self._inputs, given, strict=True))
+            scores = self._import(self.folded, arrays)[0]
+            of_input = dict(zip(self._inputs, arrays, strict=True))
             with contextlib.suppress(LookupError):  # of an operation without gradient, which every pass reports
                 gradients = tf.gradients(scores, [of_input[name] for name in names])
                 missing.extend(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
@@ -202,7 +196,7 @@ class CompiledGraph:
     @_compiled
     def forward(self) -> Any:
         """Return the function from arrays, in the order of the inputs, to scores ``(rows, classes)``."""
-        return self._view(), lambda *arrays: self._import(self._view(), arrays)[0]
+        return self.folded, lambda *arrays: self._import(self.folded, arrays)[0]
 
     @_compiled
     def backward(
@@ -216,25 +210,21 @@ class CompiledGraph:
             See ``attribution.model.model.Model.backward``; all hashable.
         """
         position = list(self._inputs).index(explain_input)
-        view = self._for_gradients(folded=not any(map(self.folds_away, layers)))
+        view = self.graph if any(map(self.folds_away, layers)) else self.folded
 
         def backward(targets: Any, *arrays: Any) -> Any:
-            arrays = arrays if self._loaded is not None else (*map(_precise, arrays),)  # as the view's inputs
             scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], dict(rules))
             target_scores = tf.gather(scores, _or_predicted(targets, scores), batch_dims=1)
             sources = ([arrays[position]] if of_input else []) + values
             try:
                 gradients = tf.gradients(target_scores, sources)
             except LookupError as error:
-                raise BadInput(
-                    f"the file has no gradient of {self._inexact or 'one of its operations'}; methods that need scores "
-                    "alone, such as occlusion and RISE, can explain it"
-                ) from error
+                raise BadInput(self._has_no_gradient(str(error))) from error
             if any(gradient is None for gradient in gradients):
                 names = ([f"input '{explain_input}'"] if of_input else []) + [f"layer '{name}'" for name in layers]
                 missing = next(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
                 raise BadInput(_no_path(missing))
-            values, gradients = [*map(_precise, values)], [*map(_precise, gradients)]
+            gradients = [*map(tf.convert_to_tensor, gradients)]  # dense ones
             first = gradients.pop(0) if of_input else tf.zeros(())
             return scores, first, values, gradients
 
@@ -258,7 +248,6 @@ class CompiledGraph:
         steps = step_rules(view, source, node_of(logits))
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
-            start, arrays = _precise(start), (*map(_precise, arrays),)
             of_steps = {name: Step(body, moving, chosen(inner)) for name, (body, moving, inner) in steps.items()}
             tf.compat.v1.add_to_collection(STEPS, of_steps)
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
@@ -270,7 +259,7 @@ class CompiledGraph:
             (gradient,) = tf.gradients(target, arrays[position])
             if gradient is None:
                 raise BadInput(_no_path(f"input '{explain_input}'"))
-            return scores, _precise(gradient), tf.stack([target, at_start])
+            return scores, tf.convert_to_tensor(gradient), tf.stack([target, at_start])
 
         return view, multipliers, _TARGETS, self._inputs[explain_input]
 
@@ -314,13 +303,12 @@ class CompiledGraph:
             )
 
         def full_gradient(targets: Any, *arrays: Any) -> Any:
-            arrays = (*map(_precise, arrays),)
             scores, (explained, *found), _ = self._import(view, arrays, [logits, *biases])
             target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
             sources = [arrays[position], *(operation.outputs[0] for operation in found)]
             gradients = tf.gradients(target, sources, unconnected_gradients="zero")
             values = [sources[0], *map(bias, biases, found)]
-            products = [_precise(gradient * value) for gradient, value in zip(gradients, values, strict=True)]
+            products = [gradient * value for gradient, value in zip(gradients, values, strict=True)]
             terms = [tf.reduce_sum(tf.cast(product, tf.float64)) for product in products]
             of_layer = dict(zip(biases, products[1:], strict=True))
             shown = [(products[0], -1), *((of_layer[name], axis) for name, axis in layers)]
@@ -340,7 +328,7 @@ class CompiledGraph:
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
         def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
-            composite, arrays = skeleton.with_numbers(numbers), (*map(_precise, arrays),)
+            composite = skeleton.with_numbers(numbers)
             scores, found, given = self._import(view, arrays, names)
             operations = dict(zip(names, found, strict=True)) | {name: tensor.op for name, tensor in given.items()}
             # The logit is propagated also where the model explains probabilities: a softmax is not a sum.
@@ -360,27 +348,19 @@ class CompiledGraph:
 
         return view, propagate, tf.TensorSpec((4, 6), tf.float64), _TARGETS
 
-    def _for_gradients(self, folded: bool) -> GraphView:
-        """Return the graph that gradients are taken of, in single precision.
-
-        In float16 the gradients of a score underflow: training scales the loss for that reason.
-        """
-        view = self._view() if folded else self.graph
-        functions = (node for function in view.graph_def.library.function for node in function.node_def)
-        values = (value for node in (*view.graph_def.node, *functions) for value in node.attr.values())
-        types = {one for value in values for one in (value.type, *value.list.type)}
-        if self._loaded is not None and _HALF[0] in types and MODULE not in str(self._inexact):
-            raise BadInput(
-                f"the gradients of {self._inexact} are in the loaded function alone, which computes in float16, where "
-                "they underflow; export the network in float32"
-            )
-        if self._loaded is not None or not types.intersection(_HALF):
-            return view
-        with tf.init_scope():
-            return _in_single_precision(view)
+    def _has_no_gradient(self, error: str) -> str:
+        """Return what is refused where TensorFlow misses a gradient."""
+        found = re.search(r"op type: (\w+)", error)
+        operation = found[1] if found else MODULE if self.frozen.kept else "one of its operations"
+        if operation == MODULE and self.frozen.kept:
+            operation += f", which is not translated: {self.frozen.kept}"
+        return (
+            f"the file has no gradient of {operation}; methods that need scores alone, such as occlusion and RISE, can "
+            "explain it"
+        )
 
     def _for_relevance(self, source: str, folded: bool, values: bool = True, calls: bool = False) -> Any:
-        """Return the graph that relevance walks through: of single operations, in single or double precision.
+        """Return the graph that relevance walks through: of single operations.
 
         With ``calls`` a step of an unrolled loop may be a call of a function. With ``values`` it has no custom
         gradients. LRP keeps them: it recognizes the function around which one is.
@@ -390,7 +370,7 @@ class CompiledGraph:
         def make() -> GraphView:
             with tf.init_scope():
                 unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits), calls)
-                plain = _in_single_precision(by_values(unrolled, node_of(self.logits)) if values else unrolled)
+                plain = by_values(unrolled, node_of(self.logits)) if values else unrolled
                 if plain is not self.graph:
                     return fold_batch_norm.fold_batch_norm(plain) if folded else plain
                 return self._folded_below_too if folded else self.graph
@@ -406,14 +386,6 @@ class CompiledGraph:
         name: str = "model",
     ) -> tuple[Any, list[Any], dict[str, Any]]:
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""
-        if self._loaded is not None:
-            if elements or rules:
-                raise BadInput(
-                    f"the gradients of {self._inexact} are in the loaded function alone, which answers with scores and "
-                    "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
-                )
-            scores = self._by_class(self._loaded(*arrays))
-            return scores if self.frozen.head.gives_probabilities else _activated(scores, self._activation), [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
             [self._output if ":" in self._output else f"{self._output}:0", *elements],
@@ -422,10 +394,6 @@ class CompiledGraph:
         )
         scores = self._by_class(scores)
         return _activated(scores, self._activation), found, given
-
-    def _view(self) -> GraphView:
-        """Return the graph that passes compute with."""
-        return self.graph if self._loaded is not None else self.folded
 
     def _by_class(self, output: Any) -> Any:
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
@@ -468,12 +436,6 @@ def _no_path(missing: str) -> str:
     return f"the score does not depend on the {missing} through differentiable operations"
 
 
-def _precise(tensor: Any) -> Any:
-    """Return a tensor in a type that NumPy computes with, as a dense one."""
-    tensor = tf.convert_to_tensor(tensor)
-    return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
-
-
 def _activated(scores: Any, activation: str | None) -> Any:
     """Return float32 scores after a softmax or a sigmoid, if any, computed in double precision.
 
@@ -489,55 +451,3 @@ def _activated(scores: Any, activation: str | None) -> Any:
 def _or_predicted(targets: Any, scores: Any) -> Any:
     """Return targets with -1 replaced by the class of the highest score."""
     return tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
-
-
-def _in_single_precision(graph: GraphView) -> GraphView:
-    """Return a graph in which every float16 and bfloat16 is float32, inputs included.
-
-    Relevance divides by numbers near zero, for which half precision is too coarse, and gradients underflow. The same
-    graph is returned where it has no half precision.
-    """
-    result = tf.compat.v1.GraphDef()
-    result.CopyFrom(graph.graph_def)
-    weights = {
-        name: tf.cast(weight, tf.float32) if weight.dtype.as_datatype_enum in _HALF else weight
-        for name, weight in graph.weights.items()
-    }
-    changed = [_to_single(node) for node in result.node]
-    for function in result.library.function:
-        changed += [_to_single(node) for node in function.node_def]
-        for argument in (*function.signature.input_arg, *function.signature.output_arg):
-            if argument.type in _HALF:
-                argument.type = _SINGLE
-    if not any(changed):
-        return graph
-    _drop_idle_casts(result)
-    return GraphView(result, weights, graph.altered)
-
-
-def _drop_idle_casts(graph_def: tf.compat.v1.GraphDef) -> None:
-    """Turn casts from a type to itself into identities, so that normalization behind them is found."""
-    for node in graph_def.node:
-        if node.op == "Cast" and node.attr["SrcT"].type == node.attr["DstT"].type:
-            dtype = node.attr["SrcT"].type
-            node.op = "Identity"
-            node.attr.clear()
-            node.attr["T"].type = dtype
-
-
-def _to_single(node: Any) -> bool:
-    """Replace half by single precision in a node's attributes; return whether there was any."""
-    found = False
-    for name in list(node.attr):
-        value = node.attr[name]
-        kind = value.WhichOneof("value")
-        if kind == "type" and value.type in _HALF:
-            value.type, found = _SINGLE, True
-        elif kind == "list" and set(value.list.type) & set(_HALF):
-            value.list.type[:] = [_SINGLE if dtype in _HALF else dtype for dtype in value.list.type]
-            found = True
-        elif kind == "tensor" and value.tensor.dtype in _HALF:
-            array = tf.make_ndarray(value.tensor).astype("float32")
-            value.tensor.CopyFrom(tf.make_tensor_proto(array))
-            found = True
-    return found

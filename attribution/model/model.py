@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution import batching
+from attribution.batching import Backward, Expected, Inputs, NodeRules, checked_feed, shown
 from attribution.errors import BadInput, listed
 from attribution.graph.layers import Layers, Layout
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
-from attribution.model import batching, other_inputs
-from attribution.model.batching import Backward, NodeRules
+from attribution.model import other_inputs
 from attribution.model.compiled import CompiledGraph, checked
 from attribution.model.other_inputs import JoinedInputs, Step
 from attribution.savedmodel.file import Source
-from attribution.savedmodel.inputs import Expected, Inputs, checked_feed, shown
 from attribution.savedmodel.scores import LOGITS, OUTPUT, PROBABILITIES
 
 
@@ -351,11 +351,6 @@ class Model:
         return self._layers(explain_input).names()
 
     def _layers(self, explain_input: str | None) -> Layers:
-        if self._frozen.loaded is not None:
-            raise BadInput(
-                f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
-                "gradients of the model's own inputs"
-            )
         name = self._name(explain_input)
         return self._compiled.layers(self._frozen.input_nodes.get(name) or self._node_inside(name))
 
@@ -460,7 +455,7 @@ class Model:
         return np.asarray(np.argmax(self.scores(inputs, batch_size), axis=1))
 
     def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield row indices for one pass each (``attribution.model.batching.chunks``)."""
+        """Yield row indices for one pass each (``attribution.batching.chunks``)."""
         return batching.chunks(total, self.batch_size(batch_size), equal=self._fixed_batch() is None)
 
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:

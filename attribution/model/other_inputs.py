@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.batching import flat
 from attribution.errors import BadInput, listed
 from attribution.graph.view import GraphView, node_of, pure_subgraph, set_placeholder, without_nodes
-from attribution.model.batching import flat
 from attribution.savedmodel.freeze import PARSING, FrozenGraph
 from attribution.savedmodel.scores import find_head
 
@@ -151,11 +151,6 @@ def at_tensor(name: str, node: str) -> Step:
     """Return the step to a model in which the tensor of a node is one more input called ``name``."""
 
     def change(frozen: FrozenGraph) -> FrozenGraph:
-        if frozen.loaded is not None:
-            raise BadInput(
-                f"the tensor '{node}' cannot be explained: the gradients of {frozen.inexact} are known only as "
-                "gradients of the model's own inputs"
-            )
         graph, new = frozen.graph, node
         changed = tf.compat.v1.GraphDef()
         changed.CopyFrom(graph.graph_def)
@@ -324,18 +319,9 @@ def _with_inputs(
         replaced = {f"{node}:0": found[name] for node, name in old.items() if node in used}
         tf.graph_util.import_graph_def(rest, input_map=replaced, name="")
     nodes = {**frozen.input_nodes, **{name: tensor.op.name for name, tensor in tensors.items()}}
-    loaded = frozen.loaded
-
-    def from_new(*arrays: Any) -> Any:
-        given = dict(zip(inputs, arrays, strict=True))
-        given |= make(given)
-        assert loaded is not None
-        return loaded(*(given[name] for name in frozen.inputs))
-
     return dataclasses.replace(
         frozen,
         graph=GraphView(built.as_graph_def(), frozen.graph.weights),
         inputs=inputs,
         input_nodes={name: nodes[name] for name in inputs},
-        loaded=from_new if loaded is not None else None,
     )

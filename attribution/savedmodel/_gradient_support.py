@@ -2,17 +2,18 @@
 
 An operation with a custom gradient (``tf.custom_gradient``) is an ``IdentityN`` whose attribute ``_gradient_op_type``
 names a function. That function was loaded with the file and reads tensors of the loaded function, so that it does not
-work on a frozen copy. ``restore`` makes these tensors inputs of the ``IdentityN``. A graph with gradients that cannot
-be restored is not refused: ``first_inexact`` finds it, and its gradients come from the loaded function.
+work on a frozen copy. ``restore`` makes these tensors inputs of the ``IdentityN``. Where that is not possible, the
+graph still has the file's scores: only a gradient that passes through such an operation is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from attribution.errors import BadInput
 from attribution.graph import _tf_internals
 from attribution.graph._tf_internals import loaded_gradient
 from attribution.graph.view import CALLS, MODULE, GraphView, functions_of, node_of
@@ -20,19 +21,17 @@ from attribution.graph.view import CALLS, MODULE, GraphView, functions_of, node_
 CHANGED = ", which reads what each call changes"
 _ATTRIBUTE = "_gradient_op_type"
 _FUNCTION = "_attribution_gradient"  # attribute that names the loaded function
-_RESTORED = "AttributionCustomGradient"
+_RESTORED, _UNKNOWN = "AttributionCustomGradient", "AttributionUnknownGradient"
 # Operations that TensorFlow declares stateful and that always give the same outputs for the same inputs.
 _STATEFUL = (
     *CALLS, "ReadVariableOp", "ResourceGather", "VarHandleOp", "VariableV2", "HashTable", "HashTableV2",
     "LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "While", "If", "Case",
     "XlaCallModule", "StatefulCase", "Assert", "DecodeProtoV2", "DeviceIndex",
 )  # fmt: skip
-# Operations that run functions and whose gradients TensorFlow builds from them.
-_CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 
 
 def restore(graph_def: tf.compat.v1.GraphDef) -> None:
-    """Make the custom gradients of a frozen graph work on it, in place; those that cannot keep their attribute."""
+    """Make the custom gradients of a frozen graph work on it, in place, or refuse where they are needed."""
     nodes = {node.name: node for node in graph_def.node}
     custom = [node for node in graph_def.node if node.op == "IdentityN" and _ATTRIBUTE in node.attr]
     swishes = [node for node in custom if _is_custom_swish(node, nodes)]
@@ -50,6 +49,12 @@ def restore(graph_def: tf.compat.v1.GraphDef) -> None:
             node.attr["T"].list.type.extend(dtype.as_datatype_enum for _, dtype in captured)
             node.attr[_FUNCTION].s = name.encode()
             node.attr[_ATTRIBUTE].s = _RESTORED.encode()
+        else:
+            node.attr[_ATTRIBUTE].s = _UNKNOWN.encode()
+    for function in graph_def.library.function:  # of loops and branches
+        for node in function.node_def:
+            if _ATTRIBUTE in node.attr or node.op in CALLS:  # TensorFlow would ignore custom gradients inside a call
+                node.attr[_ATTRIBUTE].s = _UNKNOWN.encode()
 
 
 def by_values(graph: GraphView, target: str) -> GraphView:
@@ -196,6 +201,15 @@ def _restored(operation: Any, *upstream: Any) -> list[Any]:
     return gradients + [None] * len(placeholders)
 
 
+@tf.RegisterGradient(_UNKNOWN)  # type: ignore[untyped-decorator]
+def _unknown(operation: Any, *_: Any) -> Any:
+    name = operation.name.removeprefix("model/")
+    raise BadInput(
+        f"the gradient of {operation.type} ('{name}') cannot be taken out of the file; methods that need scores "
+        "alone, such as occlusion and RISE, can explain it"
+    )
+
+
 def first_random(graph_def: tf.compat.v1.GraphDef, state: Collection[str]) -> str | None:
     """Return the first operation that may give other scores at every call, or ``None``.
 
@@ -215,83 +229,14 @@ def _is_deterministic(node: Any) -> bool:
     return node.op in _STATEFUL or _tf_internals.is_known_and_stateless(node.op)
 
 
-def first_inexact(view: GraphView, inputs: Sequence[str], output: str) -> str | None:
-    """Return the first operation whose gradient in a frozen graph may differ from the file's, or ``None``.
-
-    ``inputs`` are names of nodes, ``output`` of the tensor that is differentiated.
-    """
-    below, stack, reached = view.below(inputs), [node_of(output)], set(inputs)
-    while stack:
-        name = stack.pop()
-        if name in reached or name not in below:
-            continue
-        reached.add(name)
-        node = view.nodes[name]
-        # A list of tensors has the type variant, and may hold numbers.
-        before = [
-            node_of(tensor)
-            for tensor in _differentiated_inputs(node)
-            if node_of(tensor) in below and (view.is_float(tensor) or view.dtype(tensor) == tf.variant)
-        ]
-        if before and not _is_exact(view, node):  # integers and strings have no gradient
-            return f"{node.op} ('{name}')"
-        stack.extend(before)
-    return None
-
-
-def _differentiated_inputs(node: Any) -> list[str]:
-    """Return the inputs of a node that its gradient passes on to."""
-    if node.op != "IdentityN" or node.attr[_ATTRIBUTE].s.decode() != _RESTORED:
-        return list(node.input)
-    outputs = tf.nest.flatten(loaded_gradient(node.attr[_FUNCTION].s.decode()).structured_outputs)
-    return [tensor for tensor, gradient in zip(node.input, outputs, strict=False) if gradient is not None]
-
-
-def _is_exact(view: GraphView, node: Any) -> bool:
-    """Return whether the gradient of a node, and of the functions that it runs, is the file's."""
-    if not _has_gradient(node):
-        return False
-    functions = _functions_of(node)
-    if functions and node.op not in _CONTROL_FLOW:
-        return False
-    inside = _all_nodes(view.graph_def, functions)
-    return not functions or all(inner.op not in CALLS and _has_gradient(inner) for inner in inside)
-
-
-def _has_gradient(node: Any) -> bool:
-    """Return whether a gradient is registered for the kind of operation, or was restored, or is not needed."""
-    if _ATTRIBUTE in node.attr:
-        return bool(node.attr[_ATTRIBUTE].s.decode() == _RESTORED)
-    try:
-        _tf_internals.registered_gradient(node.op)
-    except LookupError:
-        return not _computes_with_floats(node)
-    return True
-
-
-def _computes_with_floats(node: Any) -> bool:
-    values = list(node.attr.values())
-    types = [value.type for value in values if value.HasField("type")]
-    types += [one for value in values for one in value.list.type]
-    return any(tf.as_dtype(one).is_floating for one in types)
-
-
-def _functions_of(node: Any) -> list[str]:
-    return [function.name for function in functions_of(node)]
-
-
-def _all_nodes(graph_def: tf.compat.v1.GraphDef, functions: Sequence[str] | None = None) -> Iterator[Any]:
-    """Yield the nodes of a graph, or of some functions, and of all functions that they run."""
+def _all_nodes(graph_def: tf.compat.v1.GraphDef) -> Iterator[Any]:
+    """Yield the nodes of a graph and of all functions that they run."""
     library = {function.signature.name: function for function in graph_def.library.function}
-    waiting, seen = list(functions or ()), set()
-    if functions is None:
-        for node in graph_def.node:
-            waiting.extend(_functions_of(node))
-            yield node
+    waiting, seen = [graph_def.node], set()
     while waiting:
-        name = waiting.pop()
-        if name not in seen and name in library:
-            seen.add(name)
-            for node in library[name].node_def:
-                waiting.extend(_functions_of(node))
-                yield node
+        for node in waiting.pop():
+            yield node
+            for function in functions_of(node):
+                if function.name not in seen and function.name in library:
+                    seen.add(function.name)
+                    waiting.append(library[function.name].node_def)

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.batching import random_arrays
+from attribution.errors import BadInput
 from attribution.graph._tf_internals import unoptimized
 from attribution.graph.view import GraphView
-from attribution.savedmodel.inputs import random_arrays
 
 OTHER_SCORES = "the translation gives other scores"
 NO_GRADIENT = "the file has no gradient to compare with"  # nor another than the translation's
 MATCHES = ("", NO_GRADIENT)
-_TOLERANCE = 1e-5  # of the largest value; where the network computes in shorter numbers, their resolution
-_SHORT = {tf.float16.as_datatype_enum: 2.0**-10, tf.bfloat16.as_datatype_enum: 2.0**-7}
+_TOLERANCE = 1e-5  # of the largest value
 _ROUNDINGS = 8  # how much more than one change of all last digits the roundings of a pass may do
 _ROWS, _SIZE = 2, 16  # where the file leaves sizes open
 _SIGNS = 4093  # random ones, repeated: weights are many
@@ -37,9 +37,7 @@ def difference(
     """Return what a translated graph computes otherwise than the file, one of ``MATCHES`` if nothing.
 
     The scores of random inputs are compared, and the gradient of a random combination of them where the file has one.
-    It may be another: ``custom_vjp`` and ``stop_gradient`` of JAX leave no trace in the module of the scores. In half
-    precision rounding alone moves gradients by more than another definition would, so that they are not known to be
-    the same.
+    It may be another: ``custom_vjp`` and ``stop_gradient`` of JAX leave no trace in the module of the scores.
 
     Parameters
     ----------
@@ -53,8 +51,6 @@ def difference(
         The function from them to the output, as the file has it.
     """
     arrays = [tf.constant(array) for array in random_arrays(specs.values(), _ROWS, _SIZE)]
-    types = [value.type for node in graph.nodes.values() for value in node.attr.values()]
-    tolerance = max(_SHORT.get(one, _TOLERANCE) for one in types)
     function = _function(graph, inputs, output)
     translated = functools.partial(function, graph.weights)
 
@@ -63,11 +59,11 @@ def difference(
 
     try:
         scores, again = translated(*arrays), lambda: rounded()(*map(_last_digits, arrays))
-        if not _agree(loaded(*arrays), scores, again, tolerance):
+        if not _agree(loaded(*arrays), scores, again):
             return OTHER_SCORES
     except (TypeError, ValueError, tf.errors.OpError) as error:
         return f"the translation cannot be compared with the module ({type(error).__name__})"
-    return _difference_of_gradients(loaded, translated, rounded, arrays, tolerance > _TOLERANCE)
+    return _difference_of_gradients(loaded, translated, rounded, arrays)
 
 
 def _difference_of_gradients(
@@ -75,7 +71,6 @@ def _difference_of_gradients(
     translated: Callable[..., Any],
     rounded: Callable[[], Callable[..., Any]],
     arrays: Sequence[tf.Tensor],
-    half_precision: bool,
 ) -> str:
     try:
         of_file = _gradients(loaded, arrays)
@@ -83,17 +78,15 @@ def _difference_of_gradients(
         return NO_GRADIENT
     except (TypeError, ValueError, tf.errors.OpError) as error:
         return f"the module's gradient cannot be computed ({type(error).__name__})"
-    if half_precision:
-        return "its gradients in half precision cannot be compared with the translation's"
     try:
         pairs = [*zip(of_file, _gradients(translated, arrays), strict=True)]
-    except LookupError:  # the loaded function's gradients are used
-        return ""
+    except (BadInput, LookupError):
+        return "the translation has no gradient, and the file has one"
     except (TypeError, ValueError, tf.errors.OpError) as error:
         return f"the translation's gradient cannot be compared with the module's ({type(error).__name__})"
     again = functools.cache(lambda: _gradients(rounded(), [*map(_last_digits, arrays)]))
     for place, pair in enumerate(pairs):
-        if not _agree(*pair, functools.partial(lambda place: again()[place], place), _TOLERANCE):
+        if not _agree(*pair, functools.partial(lambda place: again()[place], place)):
             return "the translation has another gradient"
     return ""
 
@@ -132,17 +125,16 @@ def _gradients(function: Callable[..., Any], arrays: Sequence[tf.Tensor]) -> lis
     return list(tf.function(gradients, autograph=False)(*arrays))
 
 
-def _agree(one: tf.Tensor, other: tf.Tensor, rounded: Callable[[], Any], tolerance: float) -> bool:
+def _agree(one: tf.Tensor, other: tf.Tensor, rounded: Callable[[], Any]) -> bool:
     """Return whether two results are equal but for rounding.
 
-    ``tolerance`` is relative to the largest value. ``rounded`` computes the second from numbers with other last digits:
-    a network can amplify these.
+    ``rounded`` computes the second from numbers with other last digits: a network can amplify these.
     """
     if one.shape != other.shape:
         return False
     first, second = (tf.cast(result, tf.float64).numpy() for result in (one, other))
     differences = np.abs(first - second)
-    if (differences <= tolerance * np.abs(first).max(initial=0.0)).all():
+    if (differences <= _TOLERANCE * np.abs(first).max(initial=0.0)).all():
         return True
     amplified = np.abs(tf.cast(rounded(), tf.float64).numpy() - second).max()
     return bool((differences <= min(_ROUNDINGS * amplified, 1e-3 * np.abs(first).max(initial=0.0))).all())

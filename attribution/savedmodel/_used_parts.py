@@ -14,10 +14,7 @@ import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
-
-from attribution.graph._tf_internals import operation_definition, types_of
-from attribution.graph.view import CALLS, node_of
+from attribution.graph.view import node_of
 
 IN_GRAPH = "the graph"  # place of a node that is in no function
 INITIALIZER = "__saved_model_init_op"  # signature
@@ -28,11 +25,8 @@ _METHODS = ("_create_resource", "_initialize", "_destroy_resource")  # of tables
 _VARIABLES = ("variables", "trainable_variables", "model_variables", "local_variables")  # collections
 _MAIN = "saved_model_main_op"  # collection
 _RESTORES = ("RestoreV2", "Restore", "RestoreSlice")
-_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
-WITH_DEFAULT = "PlaceholderWithDefault"  # can have a data set's iterator behind it
-INPUTS = (*_PLACEHOLDERS, WITH_DEFAULT)
-_MOST_OUTPUTS = 1 << 16  # of a node
-_MOST_AXES = 254  # of a tensor
+_WITH_DEFAULT = "PlaceholderWithDefault"
+INPUTS = ("Placeholder", "PlaceholderV2", _WITH_DEFAULT)
 _READS_TEXT = ("InitializeTableFromTextFileV2", "InitializeTableFromTextFile")
 
 Reads = set[tuple[str, str]]  # place and name of nodes
@@ -164,55 +158,6 @@ def _uses_of_object(objects: Any, number: int) -> Iterator[int | str]:
         yield saved.restore_function
 
 
-def composite_inputs(graph: Any) -> dict[str, set[int]]:
-    """Return which inputs of each signature, by their places, are parts of a ragged or sparse tensor.
-
-    A signature takes such a tensor apart and passes the parts on to a function that takes the whole.
-    """
-    objects, found = graph.object_graph_def, {}
-    functions = {function.signature.name: function for function in graph.graph_def.library.function}
-    of_root = _children(objects.nodes[0]) if objects.nodes else {}
-    signatures = _children(objects.nodes[of_root["signatures"]]) if "signatures" in of_root else {}
-    names = {name: objects.nodes[number].bare_concrete_function for name, number in signatures.items()}
-    return {
-        name: _parts(function.concrete_function_name, functions, objects.concrete_functions, found)
-        for name, function in names.items()
-    }
-
-
-def _parts(
-    name: str, functions: Mapping[str, Any], concrete: Mapping[str, Any], found: dict[str, set[int]]
-) -> set[int]:
-    """Return which arguments of a function are parts of a ragged or sparse tensor; ``found`` keeps the answers."""
-    if name in found or name not in functions:
-        return found.get(name, set())
-    flat = _are_parts(concrete[name].canonicalized_input_signature) if name in concrete else ()
-    found[name] = set(itertools.compress(itertools.count(), flat))
-    places = {argument.name: place for place, argument in enumerate(functions[name].signature.input_arg)}
-    for inputs, called in _calls(functions[name].node_def):
-        passed = _parts(called, functions, concrete, found)
-        found[name] |= {places[tensor] for i, tensor in enumerate(inputs) if i in passed and tensor in places}
-    return found[name]
-
-
-def _calls(nodes: Iterable[Any]) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield the inputs of each call, and the name of the function that it calls."""
-    for node in nodes:
-        if node.op in CALLS:
-            yield from ((node.input, name) for name in _functions_in(node.attr.values()))
-
-
-def _are_parts(structure: Any) -> Iterator[bool]:
-    """Yield, for each tensor of a structure of types, whether it is a part of a ragged or sparse tensor."""
-    for spec in types_of(structure):
-        if isinstance(spec, tf.SparseTensorSpec):
-            yield from (True, True, True)  # indices, values, shape
-        elif isinstance(spec, tf.RaggedTensorSpec):  # values, and a partition for each ragged axis
-            yield from [True] * (1 + min(spec.ragged_rank, _MOST_AXES))
-        else:
-            yield False
-
-
 def _children(node: Any) -> dict[str, int]:
     return {child.local_name: child.node_id for child in node.children}
 
@@ -321,7 +266,7 @@ def copy_used_nodes(
     tensors
         Names of tensors, such as ``"dense:0"``. Names that are not in the graph are ignored.
     inputs
-        Names of tensors that are given, so that what computes them is not used.
+        Names of tensors that are given, so that their defaults are not used.
     directory
         Of the SavedModel.
 
@@ -334,12 +279,14 @@ def copy_used_nodes(
     for name in signatures:
         target.signature_def[name].CopyFrom(source.signature_def[name])
     nodes = {node.name: node for node in source.graph_def.node}
-    if len(target.signature_def) == 1:  # else another signature may compute what this one is given
-        nodes = _with_given_inputs(nodes, *target.signature_def.values())
-    inputs = list(inputs)
-    nodes = _cut_at(nodes, {node_of(tensor) for tensor in inputs})
+    given = {node_of(tensor) for tensor in inputs}
+    if len(target.signature_def) == 1:  # else another signature may leave them to their defaults
+        given |= {node_of(info.name) for one in target.signature_def.values() for info in one.inputs.values()}
+    for name in given & nodes.keys():
+        if nodes[name].op == _WITH_DEFAULT:  # which TensorFlow would compute as a constant
+            nodes[name] = type(nodes[name])(name=name, op="Placeholder", attr=nodes[name].attr)
     roots = itertools.chain.from_iterable(map(_tensors, target.signature_def.values()))
-    run = ancestors(nodes, [*roots, *tensors, *inputs, *_copy_initializers(source, target)])
+    run = ancestors(nodes, [*roots, *tensors, *_copy_initializers(source, target)])
     restoring = ancestors(nodes, [source.saver_def.restore_op_name, source.saver_def.filename_tensor_name])
     kept = run | restoring | ancestors(nodes, [asset.tensor_info.name for asset in assets])
     kept |= _copy_variables(source, nodes, kept, target)
@@ -368,96 +315,6 @@ def _copy_nodes(nodes: Mapping[str, Any], kept: Collection[str], own: Mapping[st
 
 def _restores_from(node: Any, checkpoint: str) -> bool:
     return node.op in _RESTORES and node_of(node.input[0]) == checkpoint
-
-
-def _with_given_inputs(nodes: Mapping[str, Any], definition: Any) -> dict[str, Any]:
-    """Return a graph's nodes, by name, in which a placeholder gives what a signature's input replaces.
-
-    A signature can name any tensor as its input, such as the next element of a data set's iterator or an example that
-    was parsed. What computes it never runs, and may not be allowed or not load. The signature is changed to match.
-    """
-    given = {}
-    for info in definition.inputs.values():
-        node = nodes.get(node_of(info.name))
-        if node is not None and node.op not in _PLACEHOLDERS and info.WhichOneof("encoding") == "name":
-            number = info.name.partition(":")[2] or "0"
-            name = f"{node.name}/given_{number}"
-            given[f"{node.name}:{number}"] = _placeholder(type(node), name, info.dtype, info.tensor_shape)
-    if not given:
-        return dict(nodes)
-    changed = {placeholder.name: placeholder for placeholder in given.values()}
-    new_names = {tensor: placeholder.name for tensor, placeholder in given.items()}
-    changed |= {name: _with_inputs_from(node, new_names) for name, node in nodes.items()}
-    for info in [*definition.inputs.values(), *definition.outputs.values()]:
-        if _full(info.name) in given:
-            info.name = f"{new_names[_full(info.name)]}:0"
-    return changed
-
-
-def _with_inputs_from(node: Any, new_names: Mapping[str, str]) -> Any:
-    """Return a node that takes some tensors from elsewhere and does not wait for the nodes that computed them."""
-    replaced = {f"^{node_of(tensor)}" for tensor in new_names}
-    inputs = [new_names.get(_full(tensor), tensor) for tensor in node.input if tensor not in replaced]
-    if inputs == list(node.input):
-        return node
-    copy = type(node)()
-    copy.CopyFrom(node)
-    copy.input[:] = inputs
-    return copy
-
-
-def _cut_at(nodes: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return a graph's nodes, by name, some of which are given, so that they need no other.
-
-    A node whose outputs' types and shapes the file does not say stays as it is.
-    """
-    cut = dict(nodes)
-    for name in names:
-        node = nodes.get(name)
-        if node is None or node.op in _PLACEHOLDERS:
-            continue
-        outputs = outputs_of(node)
-        if not all(kind and shape is not None and not shape.unknown_rank for kind, shape in outputs):
-            continue
-        if len(outputs) == 1:
-            cut[name] = _placeholder(type(node), name, *outputs[0])
-            continue
-        cut[name] = type(node)(name=name, op="IdentityN")
-        for number, (kind, shape) in enumerate(outputs):
-            placeholder = _placeholder(type(node), f"{name}/given_{number}", kind, shape)
-            cut[placeholder.name] = placeholder
-            cut[name].input.append(placeholder.name)
-            cut[name].attr["T"].list.type.append(kind)
-    return cut
-
-
-def _placeholder(kind: Any, name: str, dtype: int, shape: Any) -> Any:
-    node = kind(name=name, op="Placeholder")
-    node.attr["dtype"].type = dtype
-    node.attr["shape"].shape.CopyFrom(shape)
-    return node
-
-
-def outputs_of(node: Any) -> list[tuple[int, Any]]:
-    """Return types and shapes of a node's outputs as its attributes say them; 0 and ``None`` if they do not."""
-    definition, kinds = operation_definition(node.op), []
-    for output in definition.output_arg if definition is not None else ():
-        if output.type_list_attr:
-            kinds += node.attr[output.type_list_attr].list.type
-            continue
-        kind = output.type or (node.attr[output.type_attr].type if output.type_attr in node.attr else 0)
-        kinds += [kind] * (min(node.attr[output.number_attr].i, _MOST_OUTPUTS) if output.number_attr else 1)
-    if node.op in INPUTS:
-        shapes = [node.attr["shape"].shape]
-    else:
-        said = [node.attr[name].list.shape for name in ("_output_shapes", "output_shapes") if name in node.attr]
-        shapes = list(said[0]) if said else []
-    return list(itertools.zip_longest(kinds, shapes[: len(kinds)]))
-
-
-def _full(tensor: str) -> str:
-    """Return a tensor's name with the number of its output."""
-    return tensor if ":" in tensor else f"{tensor}:0"
 
 
 def ancestors(nodes: Mapping[str, Any], tensors: Iterable[str], ends: Collection[str] = ()) -> set[str]:

@@ -2,13 +2,15 @@
 
 The interface of this project is the SavedModel directory, not a Keras object: whatever wrote it
 (``keras.Model.export``, ``tf.saved_model.save``, TensorFlow 1), explanations are computed from the file alone. A loaded
-function answers with scores and gradients of its inputs only. In one plain graph, layers have names, relevance can be
-passed on by any rule, and gradients can be replaced.
+function answers with scores and gradients of its inputs only: its layers are inside of nested calls, and its variables
+are resources that no rule of relevance can read. Freezing makes one plain graph of it, in which layers have names,
+relevance can be passed on by any rule, and gradients can be replaced.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -17,22 +19,30 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.batching import random_arrays, shown
 from attribution.errors import BadInput, listed
-from attribution.graph._tf_internals import operation_definition, without_collection
+from attribution.graph import _tf_internals
 from attribution.graph.view import (
     MODULE,
+    WEIGHT,
     GraphView,
     Untranslatable,
+    inline_calls,
     node_of,
     pure_subgraph,
+    set_placeholder,
 )
 from attribution.savedmodel import _gradient_support, _module_check, scores
-from attribution.savedmodel.file import SavedFile
-from attribution.savedmodel.inputs import random_arrays, shown
-from attribution.savedmodel.signature import Target, find_target
-from attribution.savedmodel.variables import without_variables
+from attribution.savedmodel.branches import take_branches, with_values
+from attribution.savedmodel.file import SavedFile, Target, find_target
 
 PARSING = ("ParseExample", "ParseExampleV2")  # operations from serialized examples to columns
+# Operations that write to a variable.
+_WRITES = (
+    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceStridedSliceAssign",
+    "RngReadAndSkip", "RngSkip",
+    "StatefulUniform", "StatefulStandardNormalV2", "StatefulRandomBinomial", "StatefulTruncatedNormal",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,11 +69,6 @@ class FrozenGraph:
         Of an output with axes between batch and classes: where its scores are taken, a number for each axis.
     aliases
         Names of identities of a TensorFlow 1 file, whole and by their last component, to the node behind them.
-    loaded
-        The function as it was loaded, from one tensor per input to the output, where the graph's gradients are not
-        known to be the file's; else ``None``.
-    inexact
-        The operation for which they are not, as a message says it.
     other_outputs
         Names of the signature's other outputs.
     held
@@ -86,8 +91,6 @@ class FrozenGraph:
     num_classes: int = 0
     position: tuple[int, ...] = ()
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    loaded: Callable[..., Any] | None = None
-    inexact: str | None = None
     other_outputs: tuple[str, ...] = ()
     held: object = None
     numbered: bool = False
@@ -102,8 +105,6 @@ class FrozenGraph:
     @property
     def score_names(self) -> tuple[str, ...]:
         """Which scores the file is known to give, the default first."""
-        if self.loaded is not None and self.head.gives_probabilities:
-            return (scores.PROBABILITIES,)  # the logits are inside the loaded function
         if self.num_classes == 1 and self.head.activation is None and scores.LOGITS in self.head.names:
             return (scores.LOGITS,)
         return self.head.names
@@ -123,11 +124,6 @@ class FrozenGraph:
             return wanted
         if wanted == scores.LOGITS and names == (scores.OUTPUT,):
             return scores.OUTPUT
-        if wanted == scores.LOGITS:
-            raise BadInput(
-                f"the logits of this model cannot be explained: the gradients of {self.inexact} are known only from "
-                "input to output, and the output is probabilities; load it with score='probabilities'"
-            )
         raise BadInput(
             "the model's output is not known to be probabilities: it ends in no softmax, sigmoid or log-softmax; load "
             f"it with score='{names[0]}'"
@@ -175,7 +171,7 @@ class FrozenGraph:
         return dataclasses.replace(self, position=position, num_classes=classes)
 
 
-@without_collection()
+@_tf_internals.without_collection()
 def freeze(
     directory: str | os.PathLike[str],
     signature: str | None = None,
@@ -214,19 +210,12 @@ def freeze(
     """
     file = SavedFile(directory)
     target = find_target(file, path or directory, signature, inputs, output, loaded, given)
-    names = list(target.nodes.values())
     if _has_modules(target.function):
         view, tensor, kept, compared = _translated(target)
     else:
         (view, tensor), kept, compared = _as_view(target, translated=False), "", None
-    inexact = _gradient_support.first_inexact(view, names, tensor)
-    if kept:
-        inexact = f"{inexact or MODULE}, which is not translated: {kept}"
+    view = scores.with_moved_logits(view, tensor)
     has_tables = any(weight.dtype == tf.resource for weight in view.weights.values())
-    if inexact:
-        view = GraphView(view.graph_def)  # the loaded function has the weights
-    else:
-        view = scores.with_moved_logits(view, tensor)
     return FrozenGraph(
         graph=view,
         inputs=target.inputs,
@@ -235,11 +224,9 @@ def freeze(
         output_shape=scores.shape_of_output(view.shape(tensor), target.declared.shape),
         head=scores.find_head(view, tensor),
         aliases=target.aliases,
-        loaded=target.call if inexact else None,
-        inexact=inexact,
         other_outputs=target.other_outputs,
         numbered=_is_numbered(target.function, view.graph_def),
-        held=target.loaded if inexact or has_tables else None,
+        held=target.loaded if has_tables else None,
         compared=compared,
         kept=kept,
     ).at_position(position)
@@ -277,7 +264,7 @@ def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
     translated
         Whether modules of JAX and PyTorch become operations of TensorFlow.
     """
-    graph_def, weights, renamed, state = without_variables(target.function, target.constants, translated)
+    graph_def, weights, renamed, state = _without_variables(target.function, target.constants, translated)
     tensor = renamed.get(target.output.name, target.output.name)
     # Control edges order reads and writes of variables, of which none are left that count.
     pure = pure_subgraph(graph_def, [tensor], keep=target.nodes.values())
@@ -291,7 +278,181 @@ def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
         return found != _module_check.OTHER_SCORES
 
     _check_not_random(target, pure, state, gives_file_scores)
-    return GraphView(pure, weights), tensor
+    view = GraphView(pure, weights)
+    _check_precision(target, view)
+    return view, tensor
+
+
+def _without_variables(
+    function: Any, constants: Mapping[str, np.ndarray], translated: bool
+) -> tuple[tf.compat.v1.GraphDef, dict[str, Any], dict[str, str], set[str]]:
+    """Take the variables and calls out of a function.
+
+    Variables do not become constants of the graph, where they would be copied some ten times while it is read, compiled
+    and optimised. Each becomes a placeholder, whose tensor is stored with the graph and shared by all functions made of
+    it. TensorFlow's own conversion to constants does the rest: it removes variables that a loop carries or that are
+    looked up row by row, and inlines calls.
+
+    Parameters
+    ----------
+    function
+        The concrete function.
+    constants
+        Values of its inputs, by node name.
+    translated
+        Whether modules of JAX and PyTorch become operations of TensorFlow.
+
+    Returns
+    -------
+    graph_def
+        The function's graph without variables and calls. It still has control edges.
+    weights
+        Tensors of the graph's placeholders, by node name.
+    renamed
+        New names of the function's tensors where they have changed.
+    state
+        Nodes that read what the graph itself writes, but for what it writes back as it was read.
+    """
+    variables = {id(variable.handle): variable for variable in function.graph.variables}
+    captured: dict[str, Any] = {
+        placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures
+    }
+    converted, kept = _conversion(function, captured)
+    written = _written(converted.graph_def, _identity_sources(converted.graph_def))
+    graph_def, indices = _tf_internals.variables_as_constants(converted)
+    _retype_outputs_of_loops(graph_def)
+    if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
+        _tf_internals.register_functions(function, graph_def, indices)
+    graph_def, renamed = inline_calls(with_values(graph_def, constants) if constants else graph_def)
+    if translated:
+        from attribution.graph.stablehlo import lower  # few files have a module
+
+        known = {name: captured[variable] for name, variable in _reads(graph_def, kept).items()}
+        values = {name: variable.read_value() for name, variable in known.items() if variable is not None}
+        graph_def, lowered = lower(graph_def, values)
+        renamed = {old: lowered.get(name, name) for old, name in renamed.items()} | lowered
+    has_merge = any(node.op == "Merge" for node in graph_def.node)
+    if constants or has_merge or _gradient_support.first_random(graph_def, ()):  # which a branch could rule out
+        graph_def = take_branches(graph_def)
+    _gradient_support.restore(graph_def)
+    reads = _reads(graph_def, kept)
+    written &= _changed(graph_def, reads, _identity_sources(graph_def))
+    state = {name for name, variable in reads.items() if variable in written}
+    weights = _take_weights(graph_def, {name: captured[variable] for name, variable in reads.items()})
+    handles = {placeholder.op.name: handle for handle, placeholder in function.graph.captures}
+    tables = {name: one for name, one in handles.items() if captured[name] is None and one.dtype == tf.resource}
+    return graph_def, tables | weights, renamed, state
+
+
+def _conversion(function: Any, captured: Mapping[str, Any]) -> tuple[Any, set[str]]:
+    """Return TensorFlow's converter of a function to constants, and the variables it keeps.
+
+    What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
+    conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
+    """
+    arrays = {
+        name
+        for name, variable in captured.items()
+        if variable is not None and variable.dtype.is_floating and (variable.shape.num_elements() or 0) >= WEIGHT
+    }
+    converted = _tf_internals.converter(function, arrays)
+    sources = _identity_sources(converted.graph_def)
+    used_otherwise = {
+        sources(name)
+        for node in converted.graph_def.node
+        if node.op not in ("ReadVariableOp", "Identity")
+        for name in node.input
+    }
+    kept = (arrays - used_otherwise) | captured.keys() & _written(converted.graph_def, sources)
+    return converted if kept == arrays else _tf_internals.converter(function, kept), kept
+
+
+def _reads(graph_def: tf.compat.v1.GraphDef, variables: Collection[str]) -> dict[str, str]:
+    """Return the nodes that read some variables, each with its variable."""
+    source = _identity_sources(graph_def)
+    found = {node.name: source(node.input[0]) for node in graph_def.node if node.op == "ReadVariableOp"}
+    return {name: variable for name, variable in found.items() if variable in variables}
+
+
+def _identity_sources(graph_def: tf.compat.v1.GraphDef) -> Callable[[str], str]:
+    """Return the function from an input entry to the node whose value it is, identities left aside."""
+    behind = {node.name: node.input[0] for node in graph_def.node if node.op == "Identity"}
+
+    def source(name: str) -> str:
+        name = node_of(name)
+        while name in behind:
+            name = node_of(behind[name])
+        return name
+
+    return source
+
+
+def _written(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str], str]) -> set[str]:
+    """Return the nodes that the graph writes to, or passes to a function where functions write."""
+    written = {sources(node.input[0]) for node in graph_def.node if _writes(node) and node.input}
+    if any(_writes(node) for body in graph_def.library.function for node in body.node_def):
+        calls = [node for node in graph_def.node if any(value.HasField("func") for value in node.attr.values())]
+        written |= {sources(name) for node in calls for name in node.input}
+    return written
+
+
+def _writes(node: Any) -> bool:
+    return node.op in _WRITES or node.op.startswith(("ResourceApply", "ResourceScatter", "ResourceSparseApply"))
+
+
+def _changed(graph_def: tf.compat.v1.GraphDef, reads: Mapping[str, str], values: Callable[[str], str]) -> set[str]:
+    """Return the nodes that a graph uses otherwise than by reading them, or writing back what was read of them.
+
+    An export on JAX writes the state of a trained network back as it was.
+    """
+
+    def leaves(node: Any) -> bool:
+        if node.op in ("ReadVariableOp", "Identity"):
+            return True
+        return node.op == "AssignVariableOp" and values(node.input[0]) == reads.get(values(node.input[1]))
+
+    return {
+        values(name) for node in graph_def.node if not leaves(node) for name in node.input if not name.startswith("^")
+    }
+
+
+def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
+    """Give identities behind a loop the type that the loop has now.
+
+    TensorFlow 2.0 passes a layer's variables through its loop; their conversion to constants forgets these nodes.
+    """
+    loops = {node.name: node.attr["T"].list.type for node in graph_def.node if node.op in ("While", "StatelessWhile")}
+    for node in graph_def.node:
+        if node.op == "Identity" and node.attr["T"].type == tf.resource.as_datatype_enum:
+            loop, _, place = node.input[0].partition(":")
+            if loop in loops:
+                node.attr["T"].type = loops[loop][int(place or 0)]
+
+
+def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace nodes that read variables, and arrays of floats, by placeholders; return their tensors by node name."""
+    weights = {}
+    for node in graph_def.node:
+        if node.name in variables:
+            weights[node.name] = variables[node.name].read_value()
+        elif node.op == "Const" and tf.as_dtype(node.attr["dtype"].type).is_floating:
+            value = tf.make_ndarray(node.attr["value"].tensor)
+            if value.size >= WEIGHT:
+                weights[node.name] = tf.constant(value)
+        if node.name in weights:
+            set_placeholder(node, weights[node.name].dtype, weights[node.name].shape)
+    return weights
+
+
+def _check_precision(target: Target, view: GraphView) -> None:
+    """Refuse a network that computes in half precision, in which gradients and relevance are too coarse."""
+    behind = [view.nodes[name] for name in view.below(view.nodes.keys() & target.nodes.values())]
+    nodes = itertools.chain(behind, *(function.node_def for function in view.graph_def.library.function))
+    types = {one for node in nodes for value in node.attr.values() for one in (value.type, *value.list.type)}
+    if found := [dtype.name for dtype in (tf.float16, tf.bfloat16) if dtype.as_datatype_enum in types]:
+        raise BadInput(
+            f"'{target.path}' computes in {found[0]}, which is too coarse for gradients; export it in float32"
+        )
 
 
 def _check_not_random(
@@ -322,7 +483,7 @@ def _check_not_random(
             f"'{target.path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated "
             "once loaded; export it after tf.compat.v1.enable_control_flow_v2()"
         )
-    definitions = ((node.name, operation_definition(node.op)) for node in pure.node)
+    definitions = ((node.name, _tf_internals.operation_definition(node.op)) for node in pure.node)
     if writer := next((name for name, one in definitions if one and any(arg.is_ref for arg in one.input_arg)), None):
         raise BadInput(
             f"'{target.path}' changes a reference variable of TensorFlow 1 where it computes ('{writer}'); export it "

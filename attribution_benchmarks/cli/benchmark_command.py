@@ -29,7 +29,7 @@ from attribution_benchmarks.cli.beam_flags import (
 )
 from attribution_benchmarks.cli.settings_flags import define_settings, settings_of
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import Evaluation, Run, evaluated, load, prepare
+from attribution_benchmarks.core.evaluation import Evaluation, Run, default_store, evaluated, load, prepare
 from attribution_benchmarks.core.explainer import Inapplicable
 from attribution_benchmarks.core.figures import FORMATS
 from attribution_benchmarks.core.progress import Bars
@@ -71,15 +71,17 @@ class Command:
     def run(self, flag_values: flags.FlagValues) -> Run:
         """Return what the flags ask for, checked."""
         settings = settings_of(flag_values, self.benchmark.settings)
+        folder = flag_values.scores_dir if isinstance(settings, MapSettings) else ""
+        store = ScoreStore(folder) if folder else default_store(self.benchmark, settings)
         if not isinstance(settings, MapSettings):
-            return prepare(self.benchmark, settings=settings)
+            return prepare(self.benchmark, settings=settings, store=store)
         asked = flag_values["methods"].present or not settings.precomputed_maps
         return prepare(
             self.benchmark,
             flag_values.methods if asked else None,
             settings,
             metrics=flag_values.metrics,
-            store=ScoreStore(flag_values.scores_dir) if flag_values.scores_dir else None,
+            store=store,
             place=self.place,
         )
 

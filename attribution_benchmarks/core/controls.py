@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from attribution import batching
 from attribution.methods.perturbation import positions
-from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import mask_of
 

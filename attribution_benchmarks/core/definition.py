@@ -120,8 +120,6 @@ class ReportTask:
         Settings of each further trained network that can be scored.
     once
         Metrics and methods that only the benchmark's own network is scored by.
-    seldom
-        Costly methods that networks beyond the default number are not scored by.
     network
         Number of the further network that it scores; 0 for the benchmark's own.
     """
@@ -144,21 +142,20 @@ class ReportTask:
     further_cost: float = 0.0
     networks: tuple[RunSettings, ...] = ()
     once: tuple[str, ...] = ()
-    seldom: tuple[str, ...] = ()
     network: int = 0
 
-    def with_methods(self, methods: Sequence[str]) -> ReportTask:
-        """Return the task with other methods."""
-        return dataclasses.replace(self, methods=tuple(methods))
+    @property
+    def series(self) -> str:
+        """Name of the task on the benchmark's own network."""
+        return self.name.removesuffix(f"_network{self.network}")
 
-    def on_network(self, number: int, default: int) -> ReportTask:
-        """Return the task on a further network, from 1; ``default`` is the default number of networks."""
-        skipped = {*self.once, *(self.seldom if number >= default else ())}
+    def on_network(self, number: int) -> ReportTask:
+        """Return the task on a further network, from 1."""
         return dataclasses.replace(
             self, name=f"{self.name}_network{number}", title=f"{self.title}, network {number + 1}",
             settings=self.networks[number - 1], pictures=False,
-            methods=tuple(name for name in self.methods if name not in skipped),
-            metrics=tuple(name for name in self.metrics if name not in skipped), own_model=False, network=number,
+            methods=tuple(name for name in self.methods if name not in self.once),
+            metrics=tuple(name for name in self.metrics if name not in self.once), own_model=False, network=number,
             cost=self.further_cost or self.cost,
         )  # fmt: skip
 
@@ -222,9 +219,6 @@ class Benchmark:
         ``report_tasks(quick, seed)`` returns the tasks of a quick or of a full run; None for a benchmark with examples.
     counts
         Inputs of a quick and of a whole run, for a benchmark with ``examples``.
-    map_error
-        Of Integrated Gradients in the report, see ``attribution.methods.gradients.integrated_gradients``; 0 for all
-        points. Above 0 only where its effect on the scores was measured.
     contexts
         Keys that the rows of a metric of all benchmarks have here, one mapping a column of the matrix.
     """
@@ -249,7 +243,6 @@ class Benchmark:
     columns: tuple[Column, ...] | None = None
     report_tasks: Callable[[bool, int], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (60, 300)
-    map_error: float = 0.0
     contexts: tuple[Mapping[str, str], ...] = ({},)
 
     def about_metric(self, name: str) -> str:

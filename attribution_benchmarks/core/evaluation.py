@@ -34,7 +34,14 @@ from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluator import Evaluator, Inputs, Numbers
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, check_folders, saved_methods
+from attribution_benchmarks.core.explainer import (
+    Explainer,
+    MapsDirectory,
+    SavedMaps,
+    check_folders,
+    published_rows,
+    saved_methods,
+)
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.progress import Progress, Reporter, ignored
 from attribution_benchmarks.core.random_weights import networks
@@ -56,7 +63,7 @@ class Run:
         The benchmark, its settings, and the metrics by name.
     names, methods
         Names of the methods, and the methods. With ``precomputed_maps`` there are no methods, and names only where
-        some of the maps were chosen.
+        some of the maps were chosen, with ``=METHOD`` where they are compared with that method of the paper.
     store
         Where numbers are kept.
     progress
@@ -71,6 +78,8 @@ class Run:
         Names of the metrics as they were given, such as ``file.py:NAME``.
     skipped
         Method -> why it cannot explain the network; these are not among the methods.
+    published_rows
+        Name of precomputed maps -> method of the paper that they are compared with.
     """
 
     benchmark: Benchmark
@@ -85,11 +94,18 @@ class Run:
     place: str = ""
     metric_places: tuple[str, ...] = ()
     skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    published_rows: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def shared_metrics(self) -> dict[str, Metric]:
         """Metrics of the run that are not the benchmark's own, by name."""
         return {name: metric for name, metric in self.metrics.items() if metric not in self.benchmark.metrics}
+
+    @functools.cached_property
+    def map_folders(self) -> dict[str, pathlib.Path]:
+        """Folders of the precomputed maps by method; empty without them."""
+        directory = getattr(self.settings, "precomputed_maps", "")
+        return saved_methods(directory, self.names) if directory else {}
 
     def without(self, refused: Mapping[str, str]) -> Run:
         """Return the run without methods that cannot explain the network, name -> reason."""
@@ -124,7 +140,7 @@ def prepare(
 ) -> Run:
     """Return what is asked of a benchmark, checked; see ``attribution_benchmarks.evaluate`` for the arguments.
 
-    Without a ``store``, numbers are kept where the benchmark keeps them by default.
+    Without a ``store``, numbers are kept in memory. ``default_store`` is where a command keeps them.
     """
     settings = _settings_of(benchmark, settings)
     from_files = bool(getattr(settings, "precomputed_maps", ""))
@@ -137,11 +153,10 @@ def prepare(
     if isinstance(settings, MapSettings) and (model := getattr(settings, "model", "")):
         find_saved_model(model)  # before TensorFlow is imported, which takes seconds
     found = {} if from_files else benchmark.with_parameters(_resolved(benchmark, chosen), settings)
-    if store is None:
-        store = _own_store(benchmark, settings, in_worker)
     return Run(
-        benchmark, settings, selected, tuple(chosen), _with_map_error(found, settings), store, progress, in_worker,
-        place=place, metric_places=_places(metrics or selected),
+        benchmark, settings, selected, tuple(chosen), _with_map_error(found, settings), store or ScoreStore(None),
+        progress, in_worker, place=place, metric_places=_places(metrics or selected),
+        published_rows=published_rows(tuple(chosen), benchmark.paper) if from_files else {},
     )  # fmt: skip
 
 
@@ -169,8 +184,9 @@ def _takes_map_error(method: Any) -> bool:
     return "map_error" in getattr(method, "defaults", ()) and not is_preset(method.name)
 
 
-def _own_store(benchmark: Benchmark, settings: RunSettings, in_worker: bool) -> ScoreStore:
-    return ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
+def default_store(benchmark: Benchmark, settings: RunSettings) -> ScoreStore:
+    """Return the store in which a command keeps the numbers of a benchmark; in memory if it has none."""
+    return ScoreStore(benchmark.default_scores_dir(settings) or None)
 
 
 def _places(metrics: Iterable[str | Metric]) -> tuple[str, ...]:
@@ -228,6 +244,44 @@ def _refuse_controls(names: Iterable[str], controls: Sequence[Control]) -> None:
             raise BadInput(f"'{control.name}' is a control, which is scored anyway; omit the method or rename it")
 
 
+def table_of(
+    benchmark: Benchmark, metrics: Mapping[str, Metric], groups: Sequence[InputScores], lines: Sequence[str] | None,
+    published: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+) -> Scores:  # fmt: skip
+    """Return the rows of the groups of one table, and the table, below ``lines``; without a table where they are None.
+
+    ``published`` returns the keys of published figures of a row, see ``core.scores.summarised``.
+    """
+    rows, columns, own = [], [], []
+    for group in groups:
+        metric = metrics[group.where["metric"]]
+        found = summarised(group, metric, published)
+        rows += [{"benchmark": benchmark.name, **row} for row in found]
+        heading, decimals = group.column or metric.title, 1 if metric.percent else 3
+        shown = [row for row in found if not {"of", ALONG} & set(row)]
+        columns.append(tables.Figures(heading, shown, decimals, group.brief))
+        if not group.brief:
+            own.append(tables.Figures(heading, [row for row in found if "of" in row], decimals))
+    sources = dict.fromkeys(source for group in groups for source in group.sources)
+    kept = [dataclasses.replace(group, where={"benchmark": benchmark.name, **group.where})
+            for group in groups if group.kept]  # fmt: skip
+    titles = benchmark.row_titles(sources)
+    if lines is None:
+        return Scores(rows, kept, titles)
+    controls = {control.name: control.title for control in benchmark.controls}
+    text, markdown = (
+        "\n".join(
+            filter(None, [
+                tables.paragraphs(lines, is_markdown),
+                tables.laid_out(columns, titles, is_markdown),
+                tables.under_controls(own, titles, controls, is_markdown),
+            ])
+        ) + "\n"
+        for is_markdown in (False, True)
+    )  # fmt: skip
+    return Scores(rows, kept, titles, text, markdown)
+
+
 class Evaluation(abc.ABC):
     """A benchmark whose networks and inputs are loaded.
 
@@ -267,7 +321,8 @@ class Evaluation(abc.ABC):
 
     def published(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the keys of published figures of a row, see ``core.scores.summarised``."""
-        return self.run.benchmark.published_figures(row)
+        method = self.run.published_rows.get(row["method"], row["method"])
+        return self.run.benchmark.published_figures({**row, "method": method})
 
     def tables(self) -> Iterator[Scores]:
         """Explain, measure, and yield each table as soon as it is known."""
@@ -280,36 +335,8 @@ class Evaluation(abc.ABC):
 
     def _table(self, title: str | None, groups: Sequence[InputScores], is_first: bool) -> Scores:
         """Return the rows of one table, and the table."""
-        benchmark, metrics = self.run.benchmark, self.run.metrics
-        rows, columns, own = [], [], []
-        for group in groups:
-            metric = metrics[group.where["metric"]]
-            found = summarised(group, metric, self.published)
-            rows += [{"benchmark": benchmark.name, **row} for row in found]
-            heading, decimals = group.column or metric.title, 1 if metric.percent else 3
-            shown = [row for row in found if not {"of", ALONG} & set(row)]
-            columns.append(tables.Figures(heading, shown, decimals, group.brief))
-            if not group.brief:
-                own.append(tables.Figures(heading, [row for row in found if "of" in row], decimals))
-        sources = dict.fromkeys(source for group in groups for source in group.sources)
-        kept = [dataclasses.replace(group, where={"benchmark": benchmark.name, **group.where})
-                for group in groups if group.kept]  # fmt: skip
-        titles = benchmark.row_titles(sources)
-        if title is None:
-            return Scores(rows, kept, titles)
-        controls = {control.name: control.title for control in benchmark.controls}
-        lines = [*(self.heading() if is_first else []), *title.splitlines()]
-        text, markdown = (
-            "\n".join(
-                filter(None, [
-                    tables.paragraphs(lines, is_markdown),
-                    tables.laid_out(columns, titles, is_markdown),
-                    tables.under_controls(own, titles, controls, is_markdown),
-                ])
-            ) + "\n"
-            for is_markdown in (False, True)
-        )  # fmt: skip
-        return Scores(rows, kept, titles, text, markdown)
+        lines = None if title is None else [*(self.heading() if is_first else []), *title.splitlines()]
+        return table_of(self.run.benchmark, self.run.metrics, groups, lines, self.published)
 
     def measurements(self) -> Iterable[Sequence[Evaluator]]:
         """Return everything that is explained and measured, in groups that are computed one after the other."""
@@ -337,10 +364,9 @@ class Evaluation(abc.ABC):
         """
         given = self.settings
         if given.precomputed_maps:
-            folders = saved_methods(given.precomputed_maps, self.run.names)
-            _refuse_controls(folders, controls)
+            _refuse_controls(self.run.map_folders, controls)
             scores = ModelScores(model, given.batch_size) if model else None
-            return SavedMaps(folders, controls, given.seed, scores)
+            return SavedMaps(self.run.map_folders, controls, given.seed, scores)
         chosen = self.run.methods if methods is None else methods
         _refuse_controls(chosen, controls)
         return Explainer(model, chosen, controls, controlled, given.seed, given.batch_size)
@@ -401,10 +427,9 @@ class ExampleEvaluation(Evaluation):
 
     def describe_models(self) -> list[str]:
         """Return the shape of the inputs and the number of classes."""
-        inputs = self.data.inputs
+        first, shape = next(iter(self.data.batches(1))).load().inputs, self.data.inputs.shape[1:]
         return [
-            f"{name} fits {self.run.benchmark.title}: inputs of shape {inputs.shape[1:]} to "
-            f"{model.scores(inputs[:1]).shape[1]} classes"
+            f"{name} fits {self.run.benchmark.title}: inputs of shape {shape} to {model.scores(first).shape[1]} classes"
             for name, model in self.models.items()
         ]
 
@@ -413,15 +438,20 @@ class ExampleEvaluation(Evaluation):
         model = next(iter(self.models.values()), None)
         return [[self.evaluator_of(self.run.benchmark.name, model, range(len(self.data.names)))]]
 
-    def evaluator_of(self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None) -> Evaluator:
-        """Return the evaluator of some examples on one network, with some ``methods``, or those of the run."""
+    def evaluator_of(
+        self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None, place: int = 0
+    ) -> Evaluator:
+        """Return the evaluator of some examples on one network, with some ``methods``, or those of the run.
+
+        ``place`` is the number of the network among several whose maps are compared, see ``random_weights.network``.
+        """
         run, benchmark, data = self.run, self.run.benchmark, self.data
         for metric in run.metrics.values():
             if metric.masks and not data.masks:
                 raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
         assert benchmark.examples
         return Evaluator(
-            self.explainer(model, networks(benchmark.controls, self.settings.random_networks), methods=methods),
+            self.explainer(model, networks(benchmark.controls, self.settings.random_networks, place), methods=methods),
             [metric.measure for metric in run.metrics.values() if metric.measure],
             {"benchmark": benchmark.name, "model": model.fingerprint if model else "", "score": str(benchmark.score)},
             [benchmark.examples, type(self)],

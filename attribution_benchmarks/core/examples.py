@@ -35,6 +35,8 @@ class Examples:
         N names of groups of dependent inputs, such as their image; None for independent inputs.
     explained, others
         Of a network with several inputs: the name of the explained one, and name -> (N, ...) array of the others.
+    folder
+        Of saved maps, in that of their method, where several networks explain the same inputs.
     """
 
     inputs: np.ndarray
@@ -45,6 +47,7 @@ class Examples:
     clusters: Sequence[str] | None = None
     explained: str = ""
     others: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    folder: str = ""
 
     def __post_init__(self) -> None:
         count = len(self.inputs)
@@ -72,15 +75,16 @@ class Examples:
     def batches(self, size: int, chosen: Sequence[int] | None = None) -> Iterator[LazyBatch]:
         """Yield all inputs, or those of some rows, in batches of ``size``."""
         chosen = range(len(self.inputs)) if chosen is None else chosen
+        files = [f"{self.folder}/{name}" if self.folder else name for name in self.names]
         whole = Batch(self.feed, list(self.names), self.targets, self.explained, self.masks,
-                      {**self.truth, "file": list(self.names)})  # fmt: skip
+                      {**self.truth, "file": files})  # fmt: skip
         for start in range(0, len(chosen), size):
             rows = chosen[start : start + size]
             names = [self.names[row] for row in rows]
             digests = (self._digest(row) for row in rows)
             yield LazyBatch(
                 [f"{name} {digest}" for name, digest in zip(names, digests, strict=True)],
-                names,
+                [files[row] for row in rows],
                 functools.partial(whole.take, rows),
             )
 
@@ -101,6 +105,7 @@ class Examples:
             None if self.clusters is None else [self.clusters[row] for row in left],
             self.explained,
             {name: taken(array) for name, array in self.others.items()},
+            self.folder,
         )
 
     def _digest(self, row: int) -> str:

@@ -20,11 +20,11 @@ import numpy as np
 
 import attribution
 from attribution import Method, reading
+from attribution.batching import Inputs
 from attribution.errors import BadInput, MissedSum, listed
 from attribution.explain import BrokenContract
 from attribution.files import atomic_write, remove_stale
 from attribution.methods.registry import with_parameters
-from attribution.savedmodel.inputs import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, ModelScores, with_targets
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.fingerprint import Code, definition_of
@@ -314,6 +314,15 @@ class SavedMaps:
         """Return a batch with its targets set where the run has a model, by default the classes that it predicts."""
         return batch if self._scores is None else with_targets(batch, self._scores)
 
+    def check(self, names: Sequence[str], unit: str) -> None:
+        """Raise ``BadInput`` if one of the inputs of these names has no map of a method."""
+        there = with_all_maps(names, self.folders)
+        if not all(there):
+            raise BadInput(
+                f"{there.count(False):,} of {len(names):,} {unit}s have no map of every method; expected "
+                f"METHOD/{names[there.index(False)]}.npy"
+            )
+
     def explain_function(self, source: MapSource) -> Any:
         """Raise ``BadInput``: precomputed maps cannot be recomputed."""
         raise BadInput("--precomputed_maps computes no maps, and a metric needs more of them; remove it from --metrics")
@@ -358,8 +367,8 @@ def _folder_of(method: str) -> str:
 def saved_methods(directory: str, methods: Sequence[str] = ()) -> dict[str, pathlib.Path]:
     """Return the folders of maps in a directory by method: a folder per method, or the directory itself.
 
-    ``methods`` are their names; all that are found when empty. Raises ``BadInput`` if there is no such directory, no
-    map in it, or none of a method.
+    ``methods`` are their names, as ``published_rows`` takes them; all that are found when empty. Raises ``BadInput`` if
+    there is no such directory, no map in it, or none of a method.
     """
     root = pathlib.Path(directory)
     if not root.is_dir():
@@ -367,10 +376,25 @@ def saved_methods(directory: str, methods: Sequence[str] = ()) -> dict[str, path
     found = _folders_with_maps(root)
     if not found:
         raise BadInput(f"no maps in {directory}; expected METHOD/INPUT.npy")
-    for name in methods:
+    names = [name.partition("=")[0] for name in methods]
+    for name in names:
         if _folder_of(name) not in found:
             raise BadInput(f"no maps of '{name}' in {directory}; there are {listed(found)}")
-    return {name: found[_folder_of(name)] for name in methods} if methods else found
+    return {name: found[_folder_of(name)] for name in names} if names else found
+
+
+def published_rows(methods: Sequence[str], paper: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the methods of a paper that precomputed maps are compared with, name -> method, from ``name=method``.
+
+    ``paper`` are its figures, as of ``definition.Benchmark``. Raises ``BadInput`` for a method without figures.
+    """
+    rows = {name: row for name, equals, row in (method.partition("=") for method in methods) if equals}
+    known = dict.fromkeys(figure["method"] for figure in paper)
+    for name, row in rows.items():
+        if row not in known:
+            choice = f"choose of {listed(known)}" if known else f"name the maps alone, as --methods={name}"
+            raise BadInput(f"--methods={name}={row}: the paper's figures here have no method '{row}'; {choice}")
+    return rows
 
 
 def _folders_with_maps(root: pathlib.Path) -> dict[str, pathlib.Path]:

@@ -35,8 +35,8 @@ STARTED = time.time()  # custom files that changed later may differ from the imp
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), range)
 # Lines of custom code that may read files, the environment or the clock, keep state, or import a module later.
 _OPEN_ENDED = re.compile(
-    r"^[ \t]+(?!\w+ (attribution|attribution_benchmarks|captum|numpy|pytorch_grad_cam|scipy|tensorflow|torch|zennit)\b)"
-    r"(import|from \S+ import) |"
+    r"^[ \t]+(?!\w+ (attribution|attribution_benchmarks|captum|lxt|numpy|pytorch_grad_cam|scipy|tensorflow|torch|"
+    r"zennit)\b)(import|from \S+ import) |"
     r"^(from|import) .*\b(sys|io|time|datetime|shutil|pickle|importlib|inspect|subprocess|socket|sqlite3|ctypes|h5py|"
     r"absl|argparse|urllib|requests|__main__)\b|\b(global|nonlocal|globals|(?<!\.)eval|exec|__import__|\w*cache\w*|\w+Dataset)\b|"
     r"(\.|import.*\b)((load|open|read|environ|getenv)\w*|io|gfile|memmap|listdir|scandir|iterdir|walk|exists|is_?file|"

@@ -15,6 +15,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "xai_units": "attribution_benchmarks.exact.xai_units:BENCHMARK",
         "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",
         "sequences": "attribution_benchmarks.exact.sequences:BENCHMARK",
+        "clevr_xai_contrast": "clevr_xai.contrast:BENCHMARK",
         "parts": "attribution_benchmarks.parts.definition:BENCHMARK",
     }
 )

@@ -49,8 +49,23 @@ def rank_correlation(
         return None
     columns = np.stack([group.by_network(name) for name in published], axis=-1)
     figures = list(published.values())
-    drawn = correlation.spearman(statistics.bootstrap_means(columns, group.clusters, seed=seed), figures)
+    drawn = correlation.spearman(_bootstrap_means(columns, group.clusters, seed), figures)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     value = correlation.spearman(np.nanmean(columns, axis=(0, 1)), figures)
     estimate = statistics.Estimate(value, min(float(low), value), max(float(high), value), len(columns))
     return estimate, len(published)
+
+
+def _bootstrap_means(values: np.ndarray, clusters: statistics.Clusters, seed: int, draws: int = 1000) -> np.ndarray:
+    """Return the means of (N, K, P) columns over inputs, and three networks or more, drawn again, (draws, P)."""
+    known = np.isfinite(values)
+    sums, sizes = (statistics.cluster_sums(each, clusters) for each in (np.where(known, values, 0.0), known))
+    generator, networks = np.random.default_rng(seed), values.shape[1]
+
+    def times(count: int) -> np.ndarray:
+        return generator.multinomial(count, np.full(count, 1 / count), draws).astype(np.float64)
+
+    of_inputs = times(len(sums))
+    of_networks = times(networks) if networks >= statistics.MIN_NETWORKS else np.ones((draws, networks))
+    total, count = (np.einsum("dg,dk,gkp->dp", of_inputs, of_networks, each, optimize=True) for each in (sums, sizes))
+    return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from attribution import load_model
+from attribution import batching, load_model
 from attribution.errors import BadInput
-from attribution.model import batching
 from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control
 

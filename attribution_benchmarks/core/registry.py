@@ -6,7 +6,7 @@ import importlib.util
 import pathlib
 
 from attribution.errors import BadInput, listed
-from attribution.plugins import loaded_object, refuse_file_alone
+from attribution.plugins import loaded_object
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.places import BENCHMARKS
 
@@ -20,7 +20,6 @@ def benchmark_named(name: str, flag: str = "--benchmarks") -> Benchmark:
     Raises ``BadInput``, with the ``flag`` that names it, if it does not exist, or another package has the name of the
     benchmark's.
     """
-    refuse_file_alone(name, flag, functions=False)
     if name not in BENCHMARKS and ":" not in name:
         raise BadInput(
             f"{flag} has no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME"

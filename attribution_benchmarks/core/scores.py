@@ -7,6 +7,7 @@ network. ``InputScores`` holds those of one metric side by side, ``Scores.frame`
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import pathlib
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from attribution.errors import BadInput, listed
 from attribution.files import atomic_write, check_file
-from attribution.reading import read_json
+from attribution.reading import read_arrays, read_json
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.metric import Metric
@@ -27,7 +28,13 @@ from attribution_benchmarks.stats import statistics
 if TYPE_CHECKING:
     import pandas
 
-SUFFIXES = (".json", ".csv", ".md", ".txt", ".parquet")
+SUFFIXES = (".json", ".csv", ".md", ".txt", ".parquet", ".npz", ".html")
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Scores</title>
+<style>body {{ font-family: sans-serif; margin: 2em auto; max-width: 75em }} table {{ border-collapse: collapse }}
+th, td {{ border-bottom: 1px solid #bbb; padding: .3em .6em; text-align: left; vertical-align: top }}</style></head>
+<body>{}</body></html>
+"""
 ALONG = "removed"  # key of a row's position on a curve, such as an insertion curve
 
 
@@ -85,8 +92,11 @@ class InputScores:
 def stack(groups: Sequence[InputScores]) -> InputScores:
     """Return the scores of several networks as one group of (N, K) values, NaN where a network has no score.
 
-    Of one group per network and the same metric. Inputs are those of all groups, methods those of the first.
+    Of one group per network and the same metric. Inputs are those of all groups, methods those of the first. One group
+    alone may have several networks.
     """
+    if len(groups) == 1:
+        return groups[0]
     inputs = list(dict.fromkeys(name for group in groups for name in group.inputs))
     values = {name: np.stack([_at(group, name, inputs) for group in groups], axis=1) for name in groups[0].values}
     clusters = None
@@ -94,6 +104,16 @@ def stack(groups: Sequence[InputScores]) -> InputScores:
         known = {name: one for group in groups for name, one in zip(group.inputs, group.clusters or (), strict=True)}
         clusters = [known[name] for name in inputs]
     return InputScores(groups[0].where, inputs, values, clusters, sources=groups[0].sources)
+
+
+def mean_members(group: InputScores) -> InputScores:
+    """Return a group with the mean over the networks of random weights of each method and trained network."""
+    values: dict[str, Any] = {}
+    sources = []
+    for kind, members in by_kind(group.sources).items():
+        values[kind.name] = np.mean([group.by_network(member.name) for member in members], axis=0)
+        sources.append(kind)
+    return dataclasses.replace(group, values=values, sources=sources)
 
 
 def _at(group: InputScores, name: str, inputs: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -324,19 +344,24 @@ class Scores:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file in the format of its suffix, whole or not at all.
 
-        ``.json`` has everything and is read by ``load``; ``.parquet`` the frame; ``.csv`` the summary; ``.md`` and
-        ``.txt`` the printed tables. ``BadInput`` for another suffix.
+        ``.json`` has everything and is read by ``load``; ``.npz`` the values of the inputs as float32, titles and
+        manifest, which ``load`` reads, too; ``.parquet`` the frame; ``.csv`` the summary; ``.md`` and ``.txt`` the
+        printed tables; ``.html`` a page of what a notebook shows. ``BadInput`` for another suffix.
         """
         check_output(os.fspath(path))
         suffix = pathlib.Path(path).suffix
         if suffix == ".parquet":
             atomic_write(path, self.frame.to_parquet)
             return
+        if suffix == ".npz":
+            atomic_write(path, lambda file: np.savez_compressed(file, **self._arrays()))
+            return
         content = {
             ".json": lambda: self._json(),
             ".csv": lambda: tables.to_csv(self.rows),
             ".md": lambda: f"{self.markdown}\n```json\n{tables.json_of(self.manifest, indent=1)}\n```\n",
             ".txt": lambda: self.text,
+            ".html": lambda: _PAGE.format(self._repr_html_()),
         }[suffix]()
         atomic_write(path, content)
 
@@ -353,10 +378,22 @@ class Scores:
             lines.append(f'"{key}": [\n  {joined}\n ]')
         return "{\n " + ",\n ".join(lines) + "\n}\n"
 
+    def _arrays(self) -> dict[str, Any]:
+        """Return the values of each group, (sources, N, K) float32, and everything else as the bytes of JSON."""
+        groups = [{key: value for key, value in _plain(group).items() if key != "values"} for group in self.groups]
+        about = {"manifest": self.manifest, "titles": self.titles, "groups": groups}
+        found = {
+            f"values{number}": np.stack([group.by_network(source.name) for source in group.sources]).astype(np.float32)
+            for number, group in enumerate(self.groups)
+        }
+        return {"about": np.frombuffer(tables.json_of(about).encode(), np.uint8), **found}
+
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Scores:
-        """Read what ``save`` wrote as JSON; raise ``BadInput`` if the file is damaged."""
+        """Read what ``save`` wrote as JSON or NPZ; raise ``BadInput`` if the file is damaged."""
         try:
+            if pathlib.Path(path).suffix == ".npz":
+                return _from_arrays(read_arrays(path))
             document = read_json(path)
             return Scores(
                 document["rows"],
@@ -396,6 +433,16 @@ def _plain(group: InputScores) -> dict[str, Any]:
         "sources": [[source.method, source.control] for source in group.sources],
         "values": {name: _finite(np.asarray(column, np.float64).tolist()) for name, column in group.values.items()},
     }
+
+
+def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Scores:
+    about = json.loads(arrays["about"].tobytes())
+    groups = []
+    for number, one in enumerate(about["groups"]):
+        sources = [MapSource(*names) for names in one["sources"]]
+        values = {source.name: each for source, each in zip(sources, arrays[f"values{number}"], strict=True)}
+        groups.append(InputScores(one["where"], one["inputs"], values, one["clusters"], sources=sources))
+    return Scores(groups=groups, titles=about["titles"], manifest=about["manifest"])
 
 
 def _group(one: Mapping[str, Any]) -> InputScores:

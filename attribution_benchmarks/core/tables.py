@@ -126,7 +126,7 @@ class Figures:
     def _figures(self, row: Mapping[str, Any], spread: bool) -> list[str]:
         """Return a row's figure, its interval such as "62.3–68.1", and the paper's figure; dashes for missing ones."""
         figure, paper = number(row["value"], self.decimals), _as_published(row.get("paper"), self.decimals)
-        networks = row.get("networks") or ()
+        networks = [one for one in row.get("networks") or () if one is not None and math.isfinite(one)]
         if len(networks) > 1 and "of" not in row and row["value"] is not None:
             figure += f" ± {number(statistics.stdev(networks), self.decimals)}"
         if spread and row["value"] is not None:

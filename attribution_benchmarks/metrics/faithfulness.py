@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from attribution import batching
 from attribution.methods.perturbation import positions
-from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.metrics.descriptions import DESCRIPTIONS

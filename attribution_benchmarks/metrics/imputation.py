@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from attribution import batching
 from attribution.errors import BadInput
-from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.metrics.map_values import flat
 

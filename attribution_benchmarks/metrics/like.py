@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from attribution import batching
 from attribution.errors import BadInput
 from attribution.methods.libraries import Library, found_preset, read_libraries
-from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
 from attribution_benchmarks.metrics import localisation

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from attribution import batching
 from attribution.methods.perturbation import labels_of, positions
-from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.metrics.faithfulness import (
     SUBSET,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from attribution.errors import BadInput, did_you_mean, listed
 from attribution.methods.libraries import is_preset
-from attribution.plugins import loaded_object, refuse_file_alone
+from attribution.plugins import loaded_object
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics import (
     complexity,
@@ -43,7 +43,6 @@ def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
     """Return a custom metric, ``module:NAME`` or ``NAME@LIBRARY``."""
     if is_preset(name):
         return like.library_metric(name, METRIC_REGISTRY)
-    refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
         hint = did_you_mean(name, known) or f"; choose of {listed(known)}"
         raise BadInput(f"--metrics has no '{name}'{hint}, or name your own as file.py:NAME")

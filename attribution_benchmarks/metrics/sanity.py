@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.model import batching
+from attribution import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.controls import runner_up
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric

@@ -35,7 +35,7 @@ def page_data(data: ReportData) -> dict[str, Any]:
         ],
         "gallery": [
             _example(one, result, data)
-            for result in data.shown if result.examples for one in report_examples.load(result.examples)
+            for result in data.results if result.examples for one in report_examples.load(result.examples)
         ],
     }  # fmt: skip
 
@@ -48,10 +48,10 @@ def as_json(value: Any) -> str:
 def _example(one: report_examples.Example, result: Result, data: ReportData) -> dict[str, Any]:
     values = {}
     for column in data.matrix.columns:
-        group = group_of(column, data.scores)
+        group = group_of(column, data.groups)
         if group is not None and _is_scored(one, result, column, group):
             place = list(group.inputs).index(one.input)
-            of_input = {name: float(line[place]) for name, line in group.values.items()}
+            of_input = {name: float(group.by_network(name)[place, 0]) for name in group.values}  # on its own network
             values[column.key] = {
                 name: round(value, _DIGITS) if np.isfinite(value) else None for name, value in of_input.items()
             }

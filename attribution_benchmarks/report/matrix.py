@@ -133,11 +133,12 @@ def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) ->
                 blanks[place] = f"has a value for {counts[name]} of {most} networks alone"
                 del cells[place]
             else:
-                cells[place] = {**cells[place], **_mean_over_networks(one, group, column)}
+                cells[place] = {**cells[place], **mean_over_networks(one, group, column)}
     return dataclasses.replace(built, cells=cells, blanks=blanks, ranks=_ranks(built.columns, built.methods, cells))
 
 
-def _mean_over_networks(values: np.ndarray, group: InputScores, column: Column) -> dict:
+def mean_over_networks(values: np.ndarray, group: InputScores, column: Column) -> dict:
+    """Return the estimate of (N, K) values of a column's group, and ``networks``, the mean of each network."""
     hit = 100.0 if column.percent else 1.0
     is_rate = np.isin(values[np.isfinite(values)], (0.0, hit)).all()
     estimate = statistics.mean_interval(

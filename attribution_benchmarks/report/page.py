@@ -20,7 +20,7 @@ from attribution_benchmarks.report import charts, examples, formatting, images, 
 from attribution_benchmarks.report.formatting import enumeration, templates
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.results import ReportData, Result
-from attribution_benchmarks.report.significance import INPUTS_FOR_MARK, MARGIN, baseline_record
+from attribution_benchmarks.report.significance import MARGIN, baseline_record
 
 PAGES = {"index": "Results", "methods": "Methods", "examples": "Examples"}
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
@@ -47,7 +47,7 @@ def pages(data: ReportData) -> dict[str, str]:
     values = {
         "pages": PAGES, "data": data, "matrix": matrix, "tests": tests,
         "columns": matrix.columns, "records": records, "margin": round(100 * MARGIN), "limit": MARGIN,
-        "inputs_for_mark": INPUTS_FOR_MARK, "asides": {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"},
+        "asides": {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"},
         "by_marks": sorted(matrix.methods, key=lambda one: (not records[one].compared, -len(records[one].passed))),
         "own_first": sorted(matrix.methods, key=lambda name: not names.is_custom(name)),
         "kept": [
@@ -62,26 +62,21 @@ def pages(data: ReportData) -> dict[str, str]:
         "sections": [_section(one, data) for one in data.definitions],
         "gallery": found["gallery"], "examples_data": examples.as_json(found),
         **_said(data),
-        **_provenance(data.shown),
+        **_provenance(data.results),
     }  # fmt: skip
     return {f"{name}.html": environment.get_template(f"{name}.html.jinja").render(values, page=name) for name in PAGES}
 
 
 def _said(data: ReportData) -> dict[str, Any]:
-    """Return the sentences of the first page; a preliminary one has no verdicts."""
+    """Return the sentences of the first page."""
     matrix, tests, names = data.matrix, data.tests, data.names
     reasons = {one.title: one.report.beside_paper for one in data.definitions if one.report.beside_paper}
-    found: dict[str, Any] = {
-        "scope": summary.scope(matrix), "headline": ("Preliminary results", ""), "advice": [], "choices": [],
-        "undecided": [], "papers": list(summary.papers(matrix, reasons)),
+    return {
+        "scope": summary.scope(matrix), "headline": summary.headline(matrix, tests, names, data.custom),
+        "advice": summary.advice(matrix, tests, names), "choices": summary.choices(matrix, tests, names),
+        "undecided": summary.undecided(tests, names), "papers": list(summary.papers(matrix, reasons)),
         "against_baselines": summary.against_baselines(tests, names),
     }  # fmt: skip
-    if not data.to_come:
-        found["headline"] = summary.headline(matrix, tests, names, data.custom)
-        found["advice"] = summary.advice(matrix, tests, names)
-        found["choices"] = summary.choices(matrix, tests, names)
-        found["undecided"] = summary.undecided(tests, names)
-    return found
 
 
 def _blanks(matrix: Matrix) -> dict[tuple[str, str], dict[str, None]]:
@@ -108,7 +103,7 @@ class Section:
 
 
 def _section(definition: Benchmark, data: ReportData) -> Section:
-    results = [result for result in data.shown if result.task.benchmark == definition.name and not result.failed]
+    results = [result for result in data.results if result.task.benchmark == definition.name and not result.failed]
     columns = [column for column in data.matrix.columns if column.benchmark == definition.name]
     rows = [row for result in results for row in result.scores.rows]
     trends = [(trend, charts.curves(trend, rows)) for trend in definition.report.trends]

@@ -9,11 +9,11 @@ from typing import Any
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
-from attribution_benchmarks.core.settings import MapSettings
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from attribution_benchmarks.stats.statistics import MIN_NETWORKS
 
 QUICK_NETWORKS = 2  # of random weights
-TRAINED, MOST_TRAINED = 5, 20  # networks of a benchmark: by default, and at most
+MOST_TRAINED = 20  # networks of a benchmark
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
 _COMPARED = (
@@ -28,9 +28,7 @@ def tasks_of(
     quick: bool,
     seed: int,
     metrics: Sequence[str] = (),
-    random_networks: int = 0,
     networks: int = 1,
-    exhaustive: bool = False,
 ) -> list[ReportTask]:
     """Return the tasks of a benchmark, and those of its further networks.
 
@@ -46,34 +44,27 @@ def tasks_of(
         Of the run.
     metrics
         Names of metrics that the user added.
-    random_networks
-        Number of networks of random weights for each trained network; 0 for the default of a full or a quick run.
     networks
         Number of trained networks; those that a benchmark has beyond the first one have tasks of their own.
-    exhaustive
-        Whether Integrated Gradients takes all points of its path; else those that the benchmark's ``map_error`` needs.
     """
-    of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     of_one = benchmark.report_tasks(quick, seed) if benchmark.report_tasks else [_task_of(benchmark, quick, seed)]
-    further = [
-        task.on_network(number, TRAINED)
-        for task in of_one
-        for number in range(1, min(networks, len(task.networks) + 1))
-    ]
+    further = [task.on_network(number) for task in of_one for number in range(1, min(networks, len(task.networks) + 1))]
     return [
-        _completed(task, place, of_random, [*_default_metrics(), *metrics], 0.0 if exhaustive else benchmark.map_error)
+        _completed(task, place, _of_random(task, quick, networks), [*_default_metrics(), *metrics])
         for task in (*of_one, *further)
     ]
 
 
-def _completed(
-    task: ReportTask, place: str, random_networks: int, metrics: Sequence[str], map_error: float
-) -> ReportTask:
+def _of_random(task: ReportTask, quick: bool, networks: int) -> int:
+    """Return the number of random networks: one for each trained one where these are a sample and vary more."""
+    trained = min(networks, 1 + len(task.networks))
+    return QUICK_NETWORKS if quick else 1 if trained >= MIN_NETWORKS else NETWORKS
+
+
+def _completed(task: ReportTask, place: str, random_networks: int, metrics: Sequence[str]) -> ReportTask:
     """Return a benchmark's task with what all benchmarks have: random networks, methods and metrics."""
     more = metrics if task.more_metrics else ()
-    changed: dict[str, Any] = {"map_error": map_error} if isinstance(task.settings, MapSettings) else {}
-    if task.random_networks:
-        changed["random_networks"] = random_networks
+    changed: dict[str, Any] = {"random_networks": random_networks} if task.random_networks else {}
     return dataclasses.replace(
         task,
         settings=task.settings.replaced(**changed),

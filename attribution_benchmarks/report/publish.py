@@ -30,7 +30,7 @@ LEGEND = (
 def publish(directory: pathlib.Path, data: ReportData) -> str:
     """Write tables, manifest and pages into the directory of the report, each atomically.
 
-    Returns the matrix as text, and the main result of a finished run.
+    Returns the matrix as text, and the main result.
     """
     rows = long_rows(data.matrix, data.tests)
     described = {
@@ -39,10 +39,10 @@ def publish(directory: pathlib.Path, data: ReportData) -> str:
         "seed": data.seed,
         "tables": {
             result.task.name: {"failed": result.failed} if result.failed else dict(result.scores.manifest)
-            for result in data.shown
+            for result in data.results
         },
     }
-    matrix_parts: list[str | _Table] = [_wide_table(data), LEGEND + "\n", summary.scope(data.matrix) + "\n"]
+    matrix_parts: list[str | _Table] = [wide_table(data), LEGEND + "\n", summary.scope(data.matrix) + "\n"]
     matrix_text = _shown(matrix_parts)
     files = {
         "tables/matrix.txt": matrix_text,
@@ -54,10 +54,7 @@ def publish(directory: pathlib.Path, data: ReportData) -> str:
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
-    parts = [matrix_text]
-    if not data.to_come:
-        parts += summary.headline(data.matrix, data.tests, data.names, data.custom)
-        parts += [f"A full run has more: {data.full_command}" if data.full_command else ""]
+    parts = [matrix_text, *summary.headline(data.matrix, data.tests, data.names, data.custom)]
     return "\n".join(filter(None, parts))
 
 
@@ -115,7 +112,7 @@ def _shown(parts: Sequence[str | _Table], markdown: bool = False) -> str:
     )  # fmt: skip
 
 
-def _wide_table(data: ReportData) -> _Table:
+def wide_table(data: ReportData) -> _Table:
     """Return a table of methods, then controls, by columns: scores, ranks in brackets, and a mark as of ``LEGEND``."""
     matrix, columns = data.matrix, data.matrix.columns
 

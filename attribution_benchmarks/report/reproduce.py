@@ -1,23 +1,21 @@
-"""Compute every table of the benchmarks, one matrix of all, and a report to read them in.
+"""Write every table of the benchmarks, one matrix of all, and a report to read them in.
 
     attribution-benchmarks report --output_dir=report
-    attribution-benchmarks report --output_dir=report --quick
     attribution-benchmarks report --output_dir=report --methods=my_method.py:my_function
+    attribution-benchmarks report --output_dir=report --recompute
+    attribution-benchmarks report --output_dir=report --quick
     attribution-benchmarks report --output_dir=report --benchmarks=my_file.py:MINE
 
-Everything is computed from the SavedModels and data of the project; missing data are generated. The quick tables come
-first, then the full ones, and the page is written after each. A stopped run leaves a complete page, goes on from its
-stored scores, and ends with the same bytes. Open report/index.html; the tables are in report/tables.
+The scores are the published ones of each benchmark that has them, and there only custom methods are computed.
+--recompute computes everything from the SavedModels and data of the project; so do all flags that change inputs,
+networks or metrics. Missing data are generated. A stopped run resumes from its stored scores. Open report/index.html;
+the tables are in report/tables.
 
 Custom methods are scored next to all others in every benchmark they fit, custom metrics in every benchmark.
---model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
-networks says which one is replaced.
+--model=DIRECTORY replaces the network of every benchmark that accepts its inputs.
 
-In benchmarks with a map error Integrated Gradients takes as many points as this estimated error of its maps needs, with
---exhaustive all.
-
-Cost: 36 CPU minutes, 4 with --quick; 44 with --exhaustive without parts and sequences. Evaluations run in parallel, one
-on each core (--jobs).
+Cost: seconds; three CPU minutes for a method of one gradient; an hour with --recompute, 4 CPU minutes with --quick.
+Evaluations run in parallel, one on each core (--jobs).
 """
 
 from __future__ import annotations
@@ -26,7 +24,8 @@ import dataclasses
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
@@ -39,13 +38,15 @@ from attribution.savedmodel.paths import find_saved_model
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.places import BENCHMARKS
-from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
+from attribution_benchmarks.core.random_weights import MOST, networks
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
+from attribution_benchmarks.core.report_examples import FILE
+from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.metrics import registry
-from attribution_benchmarks.report import presets, publish
-from attribution_benchmarks.report.formatting import enumeration, shown_path
-from attribution_benchmarks.report.results import ReportData
-from attribution_benchmarks.report.tasks import Tasks, only_run
+from attribution_benchmarks.report import placement, presets, publish, published
+from attribution_benchmarks.report.formatting import shown_path
+from attribution_benchmarks.report.results import ReportData, Result
+from attribution_benchmarks.report.tasks import Answer, only_run, run
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
@@ -55,11 +56,7 @@ FLAGS[
 FLAGS["model"].help = "SavedModel, or .keras or .h5 file, to score in the benchmarks that accept its inputs"
 flags.DEFINE_string("output_dir", "report", "directory of the report; created if missing", flag_values=FLAGS)
 flags.DEFINE_bool("quick", False, "fewer networks, inputs, samples and masks: about 4 CPU minutes", flag_values=FLAGS)
-flags.DEFINE_bool(
-    "exhaustive", False,
-    "all points of Integrated Gradients' paths; else some benchmarks take as many as an estimated error of a map needs",
-    flag_values=FLAGS,
-)  # fmt: skip
+flags.DEFINE_bool("recompute", False, "compute the published scores again", flag_values=FLAGS)
 flags.DEFINE_list(
     "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and custom ones as file.py:NAME", flag_values=FLAGS
 )
@@ -68,14 +65,8 @@ flags.DEFINE_list(
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
-    "random_networks", 0,
-    f"networks of random weights for each trained network, in benchmarks with this control; 0: {NETWORKS}, or "
-    f"{presets.QUICK_NETWORKS} with --quick",
-    0, MOST, flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_integer(
     "networks", 0,
-    f"trained networks of each benchmark that has as many; 0: {presets.TRAINED}, or 1 with --quick or --model", 0,
+    "trained networks of each benchmark that has as many; 0: all, or 1 with --quick or --model", 0,
     presets.MOST_TRAINED, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
@@ -126,22 +117,127 @@ def families(definitions: Sequence[Benchmark], custom: Mapping[str, attribution.
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Check all input, evaluate the tasks, and write the report after each table."""
+    """Check all input, read or evaluate the tasks, and write the report."""
     request = _checked(flag_values)
-    full = _tasks(request, flag_values, flag_values.quick)
+    changed = ("quick", "recompute", "model", "metrics", "seed", "networks")
+    stored = [] if any(flag_values[name].value for name in changed) else published.sets(request.benchmarks)
+    known = {one.task: one for one in stored}
+    complete = {one.definition.name for one in stored}
+    tasks = [one for one in _tasks(request, flag_values) if one.series in known or one.benchmark not in complete]
     with only_run(request.directory):
-        tasks = Tasks(
-            request.directory, full if flag_values.quick else _tasks(request, flag_values, True), full,
-            list(request.methods), request.model,
-        )  # fmt: skip
-        tasks.run(flag_values.jobs, lambda *news: _publish(tasks, request, flag_values, *news))
-        print_text(_publish(tasks, request, flag_values) + "\n")
+        found = Found(request, known)
+        for task, answer in run(
+            list(filter(None, map(found.to_compute, tasks))), list(request.methods), request.model, request.directory,
+            flag_values.jobs,
+        ):  # fmt: skip
+            found.take(task, answer)
+        results = found.results([task for task in tasks if not task.network])
+        _write_tables(request.directory, results)
+        for result in results:
+            print_text(f"{result.task.title}\n{result.task.note}\n\n{result.scores.text or result.failed}\n\n")
+        print_text(_publish(results, found, request, flag_values) + "\n")
     print_line(f"open {request.directory / 'index.html'}", file=sys.stderr, flush=True)
-    failed = [result for result in tasks.results if result.failed]
+    failed = [result for result in results if result.failed]
     if failed:
         raise BadInput(f"{listed(result.task.title for result in failed)} could not be computed: {failed[0].failed}")
-    if request.model and not tasks.fits:
-        raise BadInput(f"{_fits_none(request)} {' '.join(tasks.notes)}")
+    if request.model and not found.fits:
+        raise BadInput(f"{_fits_none(request)} {' '.join(found.notes)}")
+
+
+def _write_tables(directory: pathlib.Path, results: Sequence[Result]) -> None:
+    for result in results:
+        for suffix in ("txt", "json", "csv", "md") if not result.failed else ():
+            result.scores.save(directory / "tables" / f"{result.task.name}.{suffix}")
+
+
+class Found:
+    """What the tasks of a run gave.
+
+    Attributes
+    ----------
+    reasons
+        (method, benchmark) -> why a method has no scores there.
+    notes
+        What does not fit, in sentences.
+    fits
+        Whether the user's model was scored in any task.
+    """
+
+    def __init__(self, request: _Request, known: Mapping[str, published.PublishedSet]):
+        self._request, self._known = request, known
+        self._answers: dict[str, Answer] = {}
+        self.reasons: dict[tuple[str, str], str] = {}
+        self.notes: list[str] = []
+        self.fits = False
+
+    def to_compute(self, task: ReportTask) -> ReportTask | None:
+        """Return a task with the methods to compute besides custom ones; None if all its scores are published."""
+        if task.series not in self._known:
+            return task
+        sources = self._known[task.series].scores.sources
+        alone = dataclasses.replace(task, methods=(), pictures=False)
+        return alone if {*self._request.methods} - {source.method for source in sources} else None
+
+    def take(self, task: ReportTask, answer: Answer) -> None:
+        """Keep an answer, and note what does not fit."""
+        if answer.failed and task.series in self._known:
+            answer = Answer(methods=dict.fromkeys(self._request.methods, f"failed: {answer.failed}"))
+        self._answers[task.name] = answer
+        model = shown_path(self._request.model)
+        if self._request.model and task.own_model and not answer.model:
+            self.fits = self.fits or not answer.failed
+        notes = [f"{shown_path(name)} under {task.title} {why}" for name, why in answer.methods.items()]
+        if answer.model:
+            notes.append(f"{model} does not fit {task.title}, whose own network is scored instead: {answer.model}")
+        self.reasons |= {(name, task.benchmark): why for name, why in answer.methods.items()}
+        for note in notes if not task.network else ():
+            print_line(note, file=sys.stderr, flush=True)
+            self.notes.append(note)
+
+    def results(self, tasks: Sequence[ReportTask]) -> list[Result]:
+        """Return the result of each task over all its networks."""
+        return [self._result(task) for task in tasks]
+
+    def _result(self, task: ReportTask) -> Result:
+        names = [task.name, *(f"{task.name}_network{number}" for number in range(1, len(task.networks) + 1))]
+        answers = {number: self._answers[name] for number, name in enumerate(names) if name in self._answers}
+        if task.name in self._known:
+            return Result(task, _with_custom(self._known[task.name], answers))
+        failed = [one.failed for one in answers.values() if one.failed]
+        if failed:
+            return Result(task, failed=failed[0])
+        own, *further = (one.scores for one in answers.values())
+        if self._request.model and task.own_model and not answers[0].model:
+            note = f"{task.note} The network is your own, {shown_path(self._request.model)}."
+            task = dataclasses.replace(task, note=note)
+        pictures = self._request.directory / "pictures" / task.name
+        return Result(
+            task, _over_networks(task, [own, *further]) if further else own,
+            sorted(pictures.glob("*.png")) if task.pictures else (),
+            pictures / FILE if task.pictures and (pictures / FILE).exists() else None,
+        )  # fmt: skip
+
+
+def _with_custom(one: published.PublishedSet, answers: Mapping[int, Answer]) -> Scores:
+    """Return published scores with those of custom methods."""
+    scored = {number: answer.scores for number, answer in answers.items() if answer.scores.groups}
+    return published.with_rows(placement.with_methods(one, scored), one.tasks[0])
+
+
+def _over_networks(task: ReportTask, parts: Sequence[Scores]) -> Scores:
+    """Return the scores over networks; curves, other rows and a second table are of the benchmark's own network."""
+    own = parts[0]
+    found = published.with_rows(Scores(groups=published.over_networks(parts), titles=own.titles), task)
+    rows = [row for row in own.rows if not any(_same(row, one) for one in found.rows)]
+    return dataclasses.replace(
+        own, rows=[*found.rows, *rows], groups=found.groups, text=f"{found.text}\n{own.text}",
+        markdown=f"{found.markdown}\n{own.markdown}",
+    )  # fmt: skip
+
+
+def _same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    keys = ("method", "metric", "questions", "ground_truth", "pooling", "subset", "of", "removed")
+    return all(row.get(key) == other.get(key) for key in keys)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,37 +293,19 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
     return _Request(directory, benchmarks, methods, metrics, flag_values.model)
 
 
-def _tasks(request: _Request, flag_values: flags.FlagValues, quick: bool) -> list[ReportTask]:
-    """Return the tasks of a quick or a full report; further networks are left to the last tables."""
-    trained = flag_values.networks or (1 if quick or request.model else presets.TRAINED)
-    trained = 1 if quick and not flag_values.quick else trained
+def _tasks(request: _Request, flag_values: flags.FlagValues) -> list[ReportTask]:
+    """Return the tasks of a quick or a full report."""
+    trained = flag_values.networks or (1 if flag_values.quick or request.model else presets.MOST_TRAINED)
+    quick, seed, metrics = (flag_values[name].value for name in ("quick", "seed", "metrics"))
     return [
         task
         for place, definition in request.benchmarks.items()
-        for task in presets.tasks_of(
-            definition,
-            place,
-            quick,
-            flag_values.seed,
-            flag_values.metrics,
-            flag_values.random_networks,
-            trained,
-            flag_values.exhaustive,
-        )
+        for task in presets.tasks_of(definition, place, quick, seed, metrics, trained)
     ]
 
 
-def _publish(
-    tasks: Tasks, request: _Request, flag_values: flags.FlagValues, to_come: str = "", goes_on: bool = False
-) -> str:
-    """Write matrix, manifest and page; return their text.
-
-    ``to_come`` says what is still to come; the page shows it, and only benchmarks that have a table. It reloads itself
-    while the run goes on.
-    """
-    results = tasks.results
-    if to_come and not any(result.scores for result in results):
-        return ""  # the matrix would be empty
+def _publish(results: Sequence[Result], found: Found, request: _Request, flag_values: flags.FlagValues) -> str:
+    """Write matrix, manifest and page; return their text."""
     scored = {result.task.benchmark for result in results}
     definitions = [one for one in request.benchmarks.values() if one.name in scored]
     metrics = list(request.metrics.values())
@@ -242,44 +320,29 @@ def _publish(
         definitions=definitions,
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
         titles=titles(definitions, list(request.methods)),
-        command=_line(given),
-        full_command=_line(flag for flag in given if flag != "--quick") if flag_values.quick else "",
-        lead=_lead(request, flag_values, tasks, to_come),
-        reasons=reasons | tasks.reasons,
+        command=" ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, given)]),
+        lead=_lead(request, flag_values, found),
+        reasons=reasons | found.reasons,
         custom=request.custom,
-        notes=tasks.notes,
+        notes=found.notes,
         seed=flag_values.seed,
         families=families(definitions, request.methods),
-        to_come=to_come,
-        goes_on=goes_on,
     )
     return publish.publish(request.directory, data)
 
 
-def _line(given: Iterable[str]) -> str:
-    """Return the command of a report with some flags."""
-    return " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, given)])
-
-
-def _lead(request: _Request, flag_values: flags.FlagValues, tasks: Tasks, to_come: str) -> str:
+def _lead(request: _Request, flag_values: flags.FlagValues, found: Found) -> str:
     """Return the sentences below the report's heading."""
     sentences = ["Attribution maps compared with known ground truth."]
     if flag_values.quick:
         sentences.append("A quick run, with fewer networks, inputs, samples and masks than a full run.")
-    thrifty = [] if flag_values.exhaustive else [one for one in request.benchmarks.values() if one.map_error]
-    if thrifty:
-        error = 100 * max(one.map_error for one in thrifty)
-        sentences.append(
-            f"In {enumeration(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
-            f"estimated error of {error:.0f} % needs; --exhaustive takes all."
-        )
     if custom := request.custom:
         functions = ", ".join(name.rpartition(":")[2] for name in custom)
         number = "a method" if len(custom) == 1 else f"{len(custom)} methods"
         sentences.append(f"With {number} of your own: {functions}.")
-    if request.model and tasks.fits:
+    if request.model and found.fits:
         sentences.append(f"With your own network {shown_path(request.model)}.")
-    elif request.model and not to_come:
+    elif request.model:
         sentences.append(_fits_none(request))
     return " ".join(sentences)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,32 +49,13 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
         return _about(custom[0], matrix, tests, names), ""
     if not any(one.has_power() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
-    if few := no_verdict(tests.values()):
-        return few, ""
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     first = _most_passes(records)
     if not first:
         return f"No method beats every baseline ({PASSES}) on any metric", ""
     who = f"{len(first)} methods" if len(first) > 3 else enumeration(map(names, first))
     text = f"{who} {describe_record(records[first[0]], len(first) > 1)}"
-    if open_ := sum(not one.makes_marks() for one in tests.values()):
-        return text, f"{count_of(open_, 'further metric')}: too few networks or inputs for a verdict."
     return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
-
-
-def no_verdict(tests: Iterable[ColumnTests]) -> str:
-    """Return that networks or inputs are too few for a mark on any metric; empty where they are not."""
-    powered = [one for one in tests if one.has_power()]
-    if not powered or any(one.makes_marks() for one in powered):
-        return ""
-    few = enumeration(dict.fromkeys(one.shortage() for one in powered))
-    needed = " or ".join(f"{count} {what}" for what, count in _least(one.needed() for one in powered).items())
-    return f"No verdict on baselines: {few} are too few, from {needed} on a method can pass ({PASSES})"
-
-
-def _least(needed: Iterable[tuple[int, str]]) -> dict[str, int]:
-    """Return what is needed -> its smallest number."""
-    return {what: count for count, what in sorted(needed, key=lambda one: (one[1], -one[0]))}
 
 
 def _most_passes(records: Mapping[str, BaselineRecord]) -> list[str]:
@@ -103,8 +84,6 @@ def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: N
         return f"{names(name)} fits none of the benchmarks"
     if not any(one.has_power() for one in tested):
         return f"{names(name)}: a first look, with too few inputs to compare it with the baselines"
-    if few := no_verdict(tested):
-        return f"{names(name)}: {few[0].lower()}{few[1:]}"
     return f"{names(name)} {describe_record(baseline_record(name, tested))}"
 
 
@@ -116,7 +95,7 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> li
     tested = [one for one in tests.values() if one.has_power()]
     records = {name: baseline_record(name, tested) for name in matrix.methods}
     first = _most_passes(records)
-    if not tested or not matrix.methods or no_verdict(tests.values()):
+    if not tested or not matrix.methods:
         return []
     if not first:
         return _none_passes(tested, names)
@@ -162,8 +141,8 @@ def _caveat(best: str, tests: ColumnTests, names: Names) -> str:
     """Return what speaks against the best method of a metric; empty if nothing does."""
     if failed := tests.failed(best):
         return _strongest(failed, names)
-    if few := tests.shortage(best):
-        return f"{few} are too few to claim that it beats the baselines"
+    if tests.mark(best) == TOO_FEW:
+        return "too few networks or inputs to claim that it beats the baselines"
     return "too expensive to compare with every baseline" if tests.not_compared(best) else ""
 
 
@@ -188,16 +167,10 @@ def undecided(tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
 
 
 def _open_for_want_of_data(tested: Sequence[ColumnTests]) -> list[str]:
-    """Return on which metrics networks or inputs are too few for a mark, and how many would do."""
-    few: dict[tuple[int, str], list[str]] = {}
-    for one in tested:
-        if one.shortage():
-            few.setdefault(one.needed(), []).append(one.column.label)
-    more = {"networks": " (--networks, where the benchmark has as many)"}
-    return [
-        f"Which methods beat the baselines on {enumeration(labels)}: that takes {count} {what}{more.get(what, '')}."
-        for (count, what), labels in few.items()
-    ]
+    """Return on which metrics more networks or inputs may show that methods beat the baselines."""
+    open_ = {one.column.label: sum(one.mark(name) == TOO_FEW for name in one.tested) for one in tested}
+    labels = [f"{label} ({count_of(count, 'method')})" for label, count in open_.items() if count]
+    return [f"More networks or inputs may show marks ({PASSES}) on {enumeration(labels)}: {TOO_FEW}."] if labels else []
 
 
 def _best_open(tested: Sequence[ColumnTests]) -> list[str]:
@@ -228,7 +201,7 @@ def _none_passes(tested: Sequence[ColumnTests], names: Names) -> list[str]:
         said.append(
             f"The closest is {names(closest.method)} on {one.column.label}: “{names(closest.kind)}” reaches "
             f"{100 * closest.share:.0f} % of its score (95 % interval {100 * closest.low:.0f} to "
-            f"{100 * closest.high:.0f} %). A method passes where this is significantly below {100 * MARGIN:.0f} %."
+            f"{100 * closest.high:.0f} %). A method passes where this is shown to be below {100 * MARGIN:.0f} %."
         )
     return said
 
@@ -293,16 +266,11 @@ def _baselines(tests: ColumnTests, names: Names) -> str:
         return ""
     if not tests.has_power():
         return f"{label}: {tests.independent_inputs():,} independent inputs are too few; {MIN_INPUTS} are needed."
-    if few := tests.shortage():
-        needed, _ = tests.needed()
-        marked = sum(tests.mark(name) == TOO_FEW for name in compared)
-        return (
-            f"{label}: {few} are too few for a verdict, {needed} are needed. "
-            f"For {marked} of {len(compared)} methods every baseline reaches less than the margin as measured."
-        )
     passing = [name for name in compared if tests.passes(name)]
     stopped = collections.Counter(names(one.kind) for name in compared for one in tests.failed(name)[:1])
+    measured = sum(tests.mark(name) == TOO_FEW for name in compared)
     text = f"{label}: {len(passing)} of {len(compared)} methods pass"
+    text += f", {measured} as measured only" if measured else ""
     if stopped:
         control, times = min(stopped.items(), key=lambda item: (-item[1], item[0]))
         text += f"; for {times} the baseline that is hardest to beat is “{control}”"
@@ -357,7 +325,7 @@ def of_method(name: str, tests: Mapping[str, ColumnTests], names: Names) -> list
     if not powered:
         return ["The inputs are too few to compare it with baselines."]
     record = baseline_record(name, powered)
-    text = no_verdict(powered) or describe_record(record)
+    text = describe_record(record)
     failed = [f"{one.column.label} (“{names(found[0].kind)}”)" for one in powered if (found := one.failed(name))]
     kept = {label: share for label, share in record.kept.items() if share > MARGIN}
     first = [one.column.label for one in powered if len(one.tested) > 1 and one.ranks[name].high == 1]
@@ -385,8 +353,8 @@ def of_score(name: str, column: Column, matrix: Matrix, tests: ColumnTests | Non
     if not tests.has_power():
         yield "the inputs are too few to compare it with baselines"
         return
-    if few := tests.shortage(name):
-        yield f"{few} are too few to claim that it beats a baseline"
+    if tests.mark(name) == TOO_FEW:
+        yield "too few networks or inputs to claim that it beats every baseline"
     failed = tests.failed(name)
     for one in tests.against(name):
         reached = f"reaches {100 * one.share:.0f} % ({100 * one.low:.0f} to {100 * one.high:.0f})"

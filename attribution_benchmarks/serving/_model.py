@@ -21,14 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from attribution import METHODS, resolve_method
+from attribution import METHODS, batching, resolve_method
+from attribution.batching import Backward, Expected, Inputs, NodeRules, checked_feed
 from attribution.errors import BadInput, listed
 from attribution.export import plain
 from attribution.export.signatures import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS
-from attribution.methods.method import Method
-from attribution.model import batching
-from attribution.model.batching import Backward, NodeRules
-from attribution.savedmodel.inputs import Expected, Inputs, checked_feed
+from attribution.methods.registry import Method
 from attribution_benchmarks.serving._client import Client
 from attribution_benchmarks.serving._protocols import ServerError, parse_model_name
 
@@ -179,7 +177,7 @@ class ServedModel:
         return int(wanted)
 
     def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield row indices for one request each (``attribution.model.batching.chunks``)."""
+        """Yield row indices for one request each (``attribution.batching.chunks``)."""
         return batching.chunks(total, self.batch_size(batch_size))
 
     def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:

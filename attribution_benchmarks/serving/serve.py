@@ -115,9 +115,14 @@ def _export_missing(models: pathlib.Path, config: pathlib.Path, flag_values: fla
     if missing := [path for path in wanted if path not in served.values() and not _versions(path)]:
         known = listed(_mounted(models, each) for each in served.values()) or "none"
         raise BadInput(f"{config}: {_mounted(models, missing[0])} is not a model; the models in {models} are {known}")
-    for name, path in served.items():
-        if not wanted or path in wanted:
-            _export(name, found[name], path, methods, _SCORES.get(found[name].relative_to(models).parts[0]))
+    chosen = {name: path for name, path in served.items() if not wanted or path in wanted}
+    new = [name for name, path in chosen.items() if not (path / found[name].name).exists()]
+    if new:
+        print_line(f"{len(new)} models to export, about 5 CPU seconds each", file=sys.stderr)
+    for name, path in chosen.items():
+        if name in new:
+            print_line(f"exporting {path}, {new.index(name) + 1} of {len(new)}", file=sys.stderr)
+        _export(name, found[name], path, methods, _SCORES.get(found[name].relative_to(models).parts[0]))
     if wanted:
         if missed := [path.name for path in wanted if not _versions(path)]:
             raise BadInput(f"{config} lists what could not be exported: {listed(missed)}; remove the entries")
@@ -151,7 +156,6 @@ def _export(name: str, saved: pathlib.Path, base: pathlib.Path, methods: Mapping
                 "give the new model the next version"
             )
         return
-    print_line(f"exporting {target.parent}", file=sys.stderr)
     left_out: dict[str, str] = {}
     try:
         export(saved, target, methods, score=score, left_out=left_out)

@@ -1,23 +1,17 @@
-"""Means over inputs and networks and paired tests, which generalise to other inputs and other networks.
+"""Means over inputs and networks, paired tests, and bets that hold for any distribution.
 
 **Two factors.** A score belongs to an input and a trained network. Both are samples, so the mean of all scores varies
 with both. Its variance is that of clusters of inputs plus that of networks minus that of the residuals, which both
 contain (Cameron, Gelbach and Miller, "Robust Inference with Multiway Clustering", JBES 2011), and at least the larger
-of the first two. Satterthwaite's formula gives the degrees of freedom; heavy tails lower those of the inputs.
+of the first two. Satterthwaite's formula gives the degrees of freedom; heavy tails lower those of the inputs. Hall's
+transformation ("On the Removal of Skewness by Transformation", JRSS B 1992) corrects for the skewness of the mean.
+From ``MIN_NETWORKS`` networks on, a t test of the networks' means alone has to agree. Fewer networks count as fixed.
 
-**Skewness.** Hall's transformation ("On the Removal of Skewness by Transformation", JRSS B 1992) corrects Student's t
-for the skewness of the mean. It is monotonic, so interval and test agree.
+**Pairs.** Rates are compared with one difference of each sign added (Agresti and Min, 2005), and so are differences
+that do not vary. Holm's correction (1979) bounds the chance that even one claim of many is wrong.
 
-**Few networks.** From ``MIN_NETWORKS`` networks on, a t test of the networks' means alone has to agree: the interval
-contains both intervals, the p-value is the larger one. Fewer networks count as fixed: results then hold for them only.
-
-**One pair.** The mean difference over inputs and networks is tested as above. Rates are compared with one difference of
-each sign added (Agresti and Min, 2005), and so are differences that do not vary: that all of a few inputs agree does
-not show that all others do.
-
-**Many pairs.** Holm's correction (1979) bounds the chance that even one claim is wrong, whatever the dependence of the
-tests. "Better than every baseline" is one claim per method, an intersection of hypotheses (Berger, 1982): its p-value
-is the largest over the baselines, corrected for the number of methods only.
+**Bets.** Intervals and t tests are approximations: they fail where a method fails on a few inputs or networks that the
+sample happens not to contain. ``bet`` does not, see there.
 """
 
 from __future__ import annotations
@@ -58,11 +52,11 @@ class _Means(NamedTuple):
     clusters: Array  # number of independent groups of inputs
     n: Array  # number of inputs
 
-    def intervals(self, confidence: float = CONFIDENCE) -> Array:
-        """Return the ends of the intervals, (2, P)."""
+    def intervals(self) -> Array:
+        """Return the ends of the 95 % intervals, (2, P)."""
         from scipy import special
 
-        tail = (1 + confidence) / 2
+        tail = (1 + CONFIDENCE) / 2
         quantile = special.stdtrit(self.freedom, tail)
         ends = [self.error * self._inverse(quantile), self.error * self._inverse(-quantile)]
         half = self.network_error * special.stdtrit(np.maximum(self.networks - 1, 1), tail)
@@ -119,8 +113,8 @@ def means(
     # Differences from one of the values: rounding leaves no spread where all values are equal.
     flat = values.reshape(-1, values.shape[2])
     pivot = np.take_along_axis(flat, np.isfinite(flat).argmax(axis=0)[None], axis=0)[0] if len(flat) else 0.0
-    sums = _cluster_sums(np.where(known, values - pivot, 0.0), clusters)
-    sizes = _cluster_sums(known, clusters)
+    sums = cluster_sums(np.where(known, values - pivot, 0.0), clusters)
+    sizes = cluster_sums(known, clusters)
     with np.errstate(invalid="ignore", divide="ignore"):
         total = sizes.sum(axis=(0, 1))
         mean = sums.sum(axis=(0, 1)) / total
@@ -218,28 +212,7 @@ def _by_network(values: npt.ArrayLike) -> Array:
     return values[:, None] if values.ndim == 1 else values
 
 
-def bootstrap_means(values: npt.ArrayLike, clusters: Clusters = None, draws: int = 1000, seed: int = 0) -> Array:
-    """Return the means of columns over inputs, and networks, that are drawn with replacement, (draws, P) float64.
-
-    ``values`` and ``clusters`` as of ``means``. Networks are drawn if there are at least ``MIN_NETWORKS``.
-    """
-    values = np.asarray(values, np.float64)
-    values = values[:, None] if values.ndim == 2 else values
-    known = np.isfinite(values)
-    sums, sizes = _cluster_sums(np.where(known, values, 0.0), clusters), _cluster_sums(known, clusters)
-    generator = np.random.default_rng(seed)
-
-    def times(count: int) -> Array:
-        return generator.multinomial(count, np.full(count, 1 / count), draws).astype(np.float64)
-
-    of_inputs = times(len(sums))
-    of_networks = times(values.shape[1]) if values.shape[1] >= MIN_NETWORKS else np.ones((draws, values.shape[1]))
-    total, count = (np.einsum("dg,dk,gkp->dp", of_inputs, of_networks, each, optimize=True) for each in (sums, sizes))
-    drawn: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    return drawn
-
-
-def _cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
+def cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
     """Return the sums of (N, ...) values by cluster, (clusters, ...); the values themselves without clusters."""
     values = np.asarray(values, np.float64)
     if clusters is None:
@@ -254,7 +227,6 @@ def _cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
 
 LEVEL = 0.05
 MIN_INPUTS = 10  # independent groups of inputs; the approximations were checked from 15 on
-_NUMBERS_AT_ONCE = 4_000_000  # bounds the memory: some 200 MB
 
 
 class PairComparison(NamedTuple):
@@ -275,19 +247,11 @@ class PairComparison(NamedTuple):
     clusters: int = 0
 
 
-def compare(first: npt.ArrayLike, second: npt.ArrayLike, clusters: Clusters = None) -> PairComparison:
-    """Compare (N,) scores of two methods on the same inputs, see ``compare_pairs``; ``ValueError`` without values."""
-    if not np.size(first):
-        raise ValueError("no values to compare")
-    return compare_pairs({"first": first, "second": second}, [("first", "second")], clusters)[0]
-
-
 def compare_pairs(
     values: Mapping[str, npt.ArrayLike],
     pairs: Sequence[tuple[str, str]],
     clusters: Clusters = None,
     scales: Sequence[tuple[float, float]] | None = None,
-    confidence: float = CONFIDENCE,
 ) -> list[PairComparison]:
     """Compare pairs of methods on the same inputs, with Holm's correction for the number of pairs.
 
@@ -305,20 +269,13 @@ def compare_pairs(
     scales
         Factors of the first and the second score of each pair; 1 by default. ``(0.8, 1)`` tests whether the second
         reaches less than 80 % of the first.
-    confidence
-        Of the intervals.
     """
     if not pairs:
         return []
     names, table = list(values), _table(values)
     places = np.array([[names.index(name) for name in pair] for pair in pairs])
     factors = np.ones(places.shape) if scales is None else np.asarray(scales, np.float64)
-    at_once = max(1, _NUMBERS_AT_ONCE // (table.shape[0] * table.shape[1] + 1))
-    parts = [slice(start, start + at_once) for start in range(0, len(pairs), at_once)]
-    hits = _hits(table)
-    results = np.concatenate(
-        [_compare(table, hits, places[part].T, factors[part].T, clusters, confidence) for part in parts], axis=1
-    )
+    results = _compare(table, _hits(table), places.T, factors.T, clusters)
     not_yet = float("nan")  # Holm's p-value
     return holm_corrected(
         [
@@ -338,9 +295,7 @@ def _table(values: Mapping[str, npt.ArrayLike]) -> Array:
     return table[:, None] if table.ndim == 2 else table
 
 
-def _compare(
-    table: Array, hits: Array, places: npt.NDArray[np.int64], factors: Array, clusters: Clusters, confidence: float
-) -> Array:
+def _compare(table: Array, hits: Array, places: npt.NDArray[np.int64], factors: Array, clusters: Clusters) -> Array:
     """Return difference, low, high, p-value, n and clusters of P pairs of columns, (6, P).
 
     ``hits`` is each column's value of a hit, 0 without a hit, NaN for a column that is no rate.
@@ -357,7 +312,7 @@ def _compare(
     if rates.any() or constant.any():
         size = np.where(constant, np.abs(plain.mean), np.where(rates, hit * factors, np.nan))
         found = means(differences, clusters, magnitude, size * np.array([1, -1])[:, None])
-    (low, high), p_values = found.intervals(confidence), found.p_values()
+    (low, high), p_values = found.intervals(), found.p_values()
     unknown = np.isnan(plain.error)  # a single cluster
     low = np.where(unknown, -np.inf, np.minimum(low, plain.mean))
     high = np.where(unknown, np.inf, np.maximum(high, plain.mean))
@@ -402,3 +357,72 @@ def better_than_every(methods: Sequence[str], claims: Sequence[float]) -> dict[s
     for method, claim in zip(methods, claims, strict=True):
         largest[method] = max(claim, largest.get(method, 0.0))
     return dict(zip(largest, holm(list(largest.values())).tolist(), strict=True))
+
+
+GROUPS = 20  # of the inputs of one or two networks: each is a unit of a bet
+_DRAWS = 10  # of groups, over which a bet's gain is averaged
+_LEAST = 0.25  # smallest loss, as a share of the mean: a baseline may be 0 on a few networks by chance
+
+
+def bet(own: npt.ArrayLike, other: npt.ArrayLike, worst: npt.ArrayLike, clusters: Clusters = None) -> Array:
+    """Return p-values of the hypotheses that the means of ``own + other`` are at most 0, (P,) float64 in [0, 1].
+
+    A gambler bets all money on one network after the other. The stake is the largest possible loss L, so a difference
+    of x turns 1 into 1 + x / L. Where the mean is at most 0, the money does not grow on average, so the chance to end
+    with m times the money is at most 1 / m, for any distribution and number of networks, however rare and large the
+    failures (Ville, 1939; Waudby-Smith and Ramdas, JRSS B 2024). One over the final money is the p-value. L is the loss
+    of a network on which ``own`` is ``worst`` and ``other`` as low as on any network, and at least a quarter of the
+    mean of ``own``. A network's difference is its mean, plus the mean of a group of inputs of its own, minus the mean
+    of all, so that other inputs count, too; the money is averaged over draws of these groups. One or two networks are
+    fixed: ``GROUPS`` groups of inputs, or all clusters if they are fewer, take the place of networks.
+
+    Parameters
+    ----------
+    own, other
+        (N, K, P) scores times factors, such as 0.8 times a method's and minus a baseline's. NaN values are dropped.
+    worst
+        (P,) lowest possible value of ``own``; the p-value is 1 where it is infinite.
+    clusters
+        (N,) cluster of each input; None for independent inputs.
+    """
+    own, other = np.asarray(own, np.float64), np.asarray(other, np.float64)
+    known = np.isfinite(own) & np.isfinite(other)
+    networks = int(known.any(axis=(0, 2)).sum())
+    names = np.arange(len(own)) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    random = networks >= MIN_NETWORKS
+    count = networks if random else min(GROUPS, len(np.unique(names)))
+    if not known.any() or count < 2:
+        return np.ones(own.shape[2])
+    sides = [_sums(side, known, random) for side in (own, other)]
+    sizes = known.sum(axis=1)
+    largest = np.bincount(names.reshape(-1)).max() * count / len(own)  # cluster, in groups
+    gains = []
+    for draw in range(_DRAWS):
+        members = _groups(names.reshape(-1), count, draw)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mine, others = (members @ sums / (members @ sizes) + effects for sums, effects in sides)
+        loss = np.maximum(-np.asarray(worst, np.float64) - np.nanmin(others, axis=0), _LEAST * abs(np.nanmean(mine, 0)))
+        gains.append(np.maximum(1 + np.nan_to_num(mine + others) / (loss * max(largest, 1.0)), 0.0).prod(axis=0))
+    return np.asarray(1 / np.maximum(np.nan_to_num(np.mean(gains, axis=0)), 1.0))
+
+
+def _sums(values: Array, known: npt.NDArray[np.bool_], with_networks: bool) -> tuple[Array, Array]:
+    """Return sums by input, (N, P), and networks' means minus the mean of all, (K, P), or 0 for fixed networks."""
+    values = np.where(known, values, 0.0)
+    if not with_networks:
+        return values.sum(axis=1), np.zeros(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effects = values.sum(axis=0) / known.sum(axis=0) - values.sum(axis=(0, 1)) / known.sum(axis=(0, 1))
+    return values.sum(axis=1), effects[known.any(axis=(0, 2))]
+
+
+def _groups(names: npt.NDArray[np.int64], count: int, seed: int) -> Array:
+    """Return which inputs belong to each of some groups of whole clusters, about equally large, (count, N) 0 or 1."""
+    sizes = np.bincount(names)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    filled, group = np.zeros(count), np.zeros(len(sizes), np.int64)
+    for cluster in order[np.argsort(-sizes[order], kind="stable")]:
+        group[cluster] = filled.argmin()
+        filled[group[cluster]] += sizes[cluster]
+    found: Array = (group[names] == np.arange(count)[:, None]).astype(np.float64)
+    return found

@@ -24,17 +24,14 @@ import functools
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribution.errors import BadInput, described, installation
-from attribution.explain import BrokenContract
-from attribution.methods.method import Method
+from attribution.errors import BadInput, installation
 from attribution.methods.queries import ModelQueries
-from attribution.methods.registry import as_method, name_of
+from attribution.methods.registry import Method, as_method, name_of
 from attribution.plugins import imported
 
 if TYPE_CHECKING:
@@ -84,8 +81,7 @@ def _explained(function: Callable[..., Any], takes_words: bool, queries: ModelQu
 
     from attribution_benchmarks.torch import twins
 
-    twin = twins.of(queries)
-    inputs, words = twins.tensors(queries)
+    twin, inputs, words = twins.of(queries)
     targets = torch.from_numpy(queries.targets.astype(np.int64))
     is_random = getattr(function, "is_random", False)
     alone = is_random or (words is not None and not takes_words)
@@ -99,25 +95,17 @@ def _explained(function: Callable[..., Any], takes_words: bool, queries: ModelQu
             if takes_words:
                 given = {"words": None if words is None else words[row].clone()}
             elif words is not None:
-                model = twins.Bound(model, words[row])
+                model.forward = functools.partial(_with_words, model.forward, words[row])
             if twin.logits.has_products:
                 model.register_forward_pre_hook(twins.refuse_rules)
-            maps = _called(function, model, inputs[row].clone(), targets[row].clone(), **given)
+            maps = function(model, inputs[row].clone(), targets[row].clone(), **given)
             found.append(torch.as_tensor(maps).detach().cpu())
     return _channels_last(torch.cat(found), inputs, twin.logits.channels_first)
 
 
-def _called(function: Callable[..., Any], *arguments: Any, **given: Any) -> Any:
-    """Return the result of a user's function; an exception names the line of its file."""
-    try:
-        return function(*arguments, **given)
-    except BadInput:
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)[1:]
-        lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
-        where = f" at {frames[0].filename}, line {lines[-1]}" if lines else ""
-        raise BrokenContract(f"method '{name_of(function)}' failed{where}: {described(error)}") from error
+def _with_words(forward: Callable[..., torch.Tensor], words: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    """Return the scores of inputs with the words of one question or sequence."""
+    return forward(inputs, words.expand(len(inputs), -1))
 
 
 def _channels_last(maps: torch.Tensor, inputs: torch.Tensor, channels_first: bool) -> np.ndarray:

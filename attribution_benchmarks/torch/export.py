@@ -12,9 +12,9 @@ Cost: the network's scores of all inputs, 6 CPU seconds for svea and 14 for clev
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import pathlib
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,8 +24,8 @@ from absl import flags
 from attribution import Method, cli
 from attribution.errors import BadInput, installation, print_line
 from attribution.files import atomic_write, check_directory, make_directory
-from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.evaluation import load, prepare
+from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.registry import benchmark_named
 from attribution_benchmarks.core.store import ScoreStore
 
@@ -82,8 +82,8 @@ def main(flag_values: flags.FlagValues) -> None:
             "method with --methods=torch:my_method.py:NAME"
         )
     benchmark = benchmark_named(place, "--benchmark")
-    for name, code, twin, arrays in _exported(benchmark, place):
-        codes[name] = code
+    for name, twin, arrays in _exported(benchmark, place):
+        codes[name] = twin.code
         summed = "" if twin.logits.channels_first else ".sum(axis=-1)"  # a map of the tokens
         save_file(
             {key: value.contiguous() for key, value in twin.state_dict().items()}, directory / f"{name}.safetensors"
@@ -103,39 +103,30 @@ def main(flag_values: flags.FlagValues) -> None:
     )
 
 
-def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, str, Any, dict[str, np.ndarray]]]:
-    """Yield the name, code and module of each network of a benchmark, and its inputs as arrays."""
+def _exported(benchmark: Any, place: str) -> Iterator[tuple[str, Any, dict[str, np.ndarray]]]:
+    """Yield the name and module of each network of a benchmark, and its inputs as arrays."""
     from attribution_benchmarks.torch import twins
 
-    found: list[tuple[str, Any, dict[str, np.ndarray]]] = []
+    asked: list[tuple[Any, dict[str, np.ndarray]]] = []
+    files: list[str] = []
 
     def record(queries: Any) -> np.ndarray:
-        twin = twins.of(queries)
-        inputs, words = twins.tensors(queries)
+        twin, inputs, words = twins.of(queries)
         arrays = {"inputs": inputs.numpy(), "targets": queries.targets.astype(np.int64)}
-        found.append(
-            (twins.built(queries.model)[0], twin, arrays | ({} if words is None else {"words": words.numpy()}))
-        )
+        arrays |= {} if words is None else {"words": words.numpy()}
+        asked.append((twin, arrays))
         return np.zeros_like(queries.inputs)
 
+    maps: Any = types.SimpleNamespace(has=lambda *_: False, save=lambda method, file, *_: files.append(file))
     run = prepare(benchmark, {"record": Method("record", "record", record)}, store=ScoreStore(None), place=place)
-    for evaluator in itertools.chain(*load(run).measurements()):
-        files: list[str] = []
-        given, chosen = evaluator.inputs, evaluator.prediction_filter
-        for part in given.batches(given.items, given.batch_size):
-            batch, counts = part.load(), np.ones(len(part.names), bool)
-            if chosen:
-                counts, targets = chosen.judge(chosen.query(batch), part)
-                batch = dataclasses.replace(batch, targets=batch.targets if targets is None else targets)
-            rows = np.flatnonzero(counts)
-            if len(rows):
-                batch = evaluator.explainer.with_targets(batch.take(rows))
-                list(evaluator.explainer.maps([MapSource("record")], batch))
-                files += [part.files[row] for row in rows.tolist()]
-        if found:
-            columns = {key: _joined([arrays[key] for *_, arrays in found], key == "words") for key in found[0][2]}
-            yield pathlib.PurePath(evaluator.name).name, *found[0][:2], {**columns, "files": np.array(files)}
-            found.clear()
+    for one in itertools.chain(*load(run).measurements()):
+        asked.clear()
+        files.clear()
+        Evaluator(one.explainer, [], {}, [], None, one.prediction_filter, maps, one.inputs).evaluate()
+        if asked:
+            twin, first = asked[0]
+            columns = {key: _joined([arrays[key] for _, arrays in asked], key == "words") for key in first}
+            yield pathlib.PurePath(one.name).name, twin, {**columns, "files": np.array(files)}
 
 
 def _joined(parts: list[np.ndarray], padded: bool) -> np.ndarray:

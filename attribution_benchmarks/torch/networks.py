@@ -66,28 +66,48 @@ class Probabilities(nn.Module):
         return self.softmax(self.logits(*inputs).double()).float()
 
 
-class Svea(Network, nn.Sequential):
+class Chain(Network, nn.Sequential):
+    """Modules one after the other."""
+
+
+class Added(Network):
+    """The sum of what several modules make of one input."""
+
+    def __init__(self, *parts: nn.Module):
+        super().__init__()
+        self.parts, self.sum = nn.ModuleList(parts), Sum()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the sum."""
+        return self.sum(torch.stack([part(x) for part in self.parts], dim=-1))
+
+
+class Joined(Added):
+    """All that several modules make of one input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs one after the other."""
+        return torch.cat([part(x) for part in self.parts], dim=1)
+
+
+def svea() -> Network:
     """SVEA: signals (N, 1, 40) to 10 digits."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            nn.Conv1d(1, 25, 5, padding="same"), nn.ReLU(),
-            nn.Conv1d(25, 25, 3, padding="same"), nn.ReLU(),
-            nn.Conv1d(25, 25, 3, padding="same"), nn.ReLU(),
-            nn.Flatten(), nn.Linear(1000, 10),
-        )  # fmt: skip
+    return Chain(
+        nn.Conv1d(1, 25, 5, padding="same"), nn.ReLU(),
+        nn.Conv1d(25, 25, 3, padding="same"), nn.ReLU(),
+        nn.Conv1d(25, 25, 3, padding="same"), nn.ReLU(),
+        nn.Flatten(), nn.Linear(1000, 10),
+    )  # fmt: skip
 
 
-class Checked(Network, nn.Sequential):
-    """The networks of ``attribution-benchmarks check``: signals (N, 2, 24) or images (N, 3, 16, 16) to 4 classes."""
-
-    def __init__(self, images: bool = False) -> None:
-        convolve, pool = (nn.Conv2d, nn.MaxPool2d) if images else (nn.Conv1d, nn.MaxPool1d)
-        channels, size, values = (3, 3, 320) if images else (2, 5, 60)
-        super().__init__(
-            convolve(channels, 6, size, padding="same"), nn.ReLU(), pool(2),
-            convolve(6, 5, 3, padding="same"), nn.ReLU(), nn.Flatten(), nn.Linear(values, 4),
-        )  # fmt: skip
+def checked(images: bool = False) -> Network:
+    """Networks of ``attribution-benchmarks check``: signals (N, 2, 24) or images (N, 3, 16, 16) to 4 classes."""
+    convolve, pool = (nn.Conv2d, nn.MaxPool2d) if images else (nn.Conv1d, nn.MaxPool1d)
+    channels, size, values = (3, 3, 320) if images else (2, 5, 60)
+    return Chain(
+        convolve(channels, 6, size, padding="same"), nn.ReLU(), pool(2),
+        convolve(6, 5, 3, padding="same"), nn.ReLU(), nn.Flatten(), nn.Linear(values, 4),
+    )  # fmt: skip
 
 
 def convolution(channels: int, filters: int, size: int, stride: int, normalized: bool) -> nn.Module:
@@ -96,68 +116,47 @@ def convolution(channels: int, filters: int, size: int, stride: int, normalized:
     return nn.Sequential(found, nn.BatchNorm2d(filters, eps=1e-3)) if normalized else found
 
 
-class Block(nn.Module):
-    """A residual block of two convolutions."""
-
-    def __init__(self, channels: int, filters: int, stride: int, normalized: bool, shortcut: bool) -> None:
-        super().__init__()
-        self.first = convolution(channels, filters, 3, stride, normalized)
-        self.relu = nn.ReLU()
-        self.second = convolution(filters, filters, 3, 1, normalized)
-        self.shortcut = convolution(channels, filters, 1, stride, normalized) if shortcut else nn.Identity()
-        self.sum = Sum()
-        self.last = nn.ReLU()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rectified sum of both ways."""
-        inner = self.second(self.relu(self.first(x)))
-        return self.last(self.sum(torch.stack([inner, self.shortcut(x)], dim=-1)))
+def block(channels: int, filters: int, stride: int, normalized: bool, shortcut: bool) -> nn.Module:
+    """Return a residual block: two convolutions, added to the input or to a convolution of it, and rectified."""
+    first = convolution(channels, filters, 3, stride, normalized)
+    inner = nn.Sequential(first, nn.ReLU(), convolution(filters, filters, 3, 1, normalized))
+    around = convolution(channels, filters, 1, stride, normalized) if shortcut else nn.Identity()
+    return nn.Sequential(Added(inner, around), nn.ReLU())
 
 
-class Bim(Network, nn.Sequential):
+def bim() -> Network:
     """BIM: images (N, 3, 128, 128), RGB minus the channel means, to 10 classes; batch normalization is folded."""
-
-    def __init__(self) -> None:
-        sizes = ((16, 16, 1), (16, 32, 2), (32, 64, 2), (64, 96, 1))
-        super().__init__(
-            SameConv2d(3, 16, 5, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True),
-            *(Block(*size, normalized=False, shortcut=size[0] != size[1]) for size in sizes),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(96, 10),
-        )  # fmt: skip
+    sizes = ((16, 16, 1), (16, 32, 2), (32, 64, 2), (64, 96, 1))
+    return Chain(
+        SameConv2d(3, 16, 5, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True),
+        *(block(*size, normalized=False, shortcut=size[0] != size[1]) for size in sizes),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(96, 10),
+    )  # fmt: skip
 
 
-class Parts(Network, nn.Sequential):
+def parts(residual: bool = False) -> Network:
     """Parts: images (N, 3, 48, 48) of 0 to 1 to 10 classes, with plain convolutions or residual blocks."""
+    if residual:
+        sizes, channels = ((16, 16, 1), (16, 32, 2), (32, 56, 2)), 56
+        blocks = (block(*size, normalized=True, shortcut=True) for size in sizes)
+        features = [convolution(3, 16, 3, 2, True), nn.ReLU(), *blocks]
+    else:
+        channels = 64
+        features = [
+            convolution(3, 24, 5, 2, True), nn.ReLU(),
+            convolution(24, 40, 3, 1, True), nn.ReLU(), nn.MaxPool2d(2),
+            convolution(40, 56, 3, 1, True), nn.ReLU(), nn.MaxPool2d(2),
+            convolution(56, 64, 3, 1, True), nn.ReLU(),
+        ]  # fmt: skip
+    return Chain(
+        *features, nn.MaxPool2d(6), nn.Flatten(), nn.Linear(channels, 64), nn.ReLU(), nn.Linear(64, 10)
+    )  # fmt: skip
 
-    def __init__(self, residual: bool = False) -> None:
-        if residual:
-            sizes = ((16, 16, 1), (16, 32, 2), (32, 56, 2))
-            blocks = (Block(*size, normalized=True, shortcut=True) for size in sizes)
-            features = [convolution(3, 16, 3, 2, True), nn.ReLU(), *blocks]
-        else:
-            features = [
-                convolution(3, 24, 5, 2, True), nn.ReLU(),
-                convolution(24, 40, 3, 1, True), nn.ReLU(), nn.MaxPool2d(2),
-                convolution(40, 56, 3, 1, True), nn.ReLU(), nn.MaxPool2d(2),
-                convolution(56, 64, 3, 1, True), nn.ReLU(),
-            ]  # fmt: skip
-        channels = 56 if residual else 64
-        head = [nn.MaxPool2d(6), nn.Flatten(), nn.Linear(channels, 64), nn.ReLU(), nn.Linear(64, 10)]
-        super().__init__(*features, *head)
 
-
-class HandSet(Network):
+def hand_set(units: int = 17, problems: int = 7) -> Network:
     """Hand-set hidden units and a linear part: vectors (N, 12) to ``problems`` outputs; XAI-Units, a part of exact."""
-
-    def __init__(self, units: int, problems: int) -> None:
-        super().__init__()
-        self.units = nn.Sequential(nn.Linear(12, units), nn.ReLU(), nn.Linear(units, problems, bias=False))
-        self.linear = nn.Linear(12, problems)
-        self.sum = Sum()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits."""
-        return self.sum(torch.stack([self.units(x), self.linear(x)], dim=-1))
+    hidden = nn.Sequential(nn.Linear(12, units), nn.ReLU(), nn.Linear(units, problems, bias=False))
+    return Added(hidden, nn.Linear(12, problems))
 
 
 def perceptron(activation: Callable[[], nn.Module]) -> nn.Module:
@@ -165,33 +164,17 @@ def perceptron(activation: Callable[[], nn.Module]) -> nn.Module:
     return nn.Sequential(nn.Linear(12, 32), activation(), nn.Linear(32, 32), activation(), nn.Linear(32, 1))
 
 
-class Exact(Network):
-    """The exact problems: vectors (N, 12) to seven hand-set outputs and two trained ones."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hand_set = HandSet(9, 7)
-        self.relu, self.leaky = perceptron(nn.ReLU), perceptron(lambda: nn.LeakyReLU(0.2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits."""
-        return torch.cat([self.hand_set(x), self.relu(x), self.leaky(x)], dim=1)
+def exact() -> Network:
+    """Exact problems: vectors (N, 12) to seven hand-set outputs and two trained ones."""
+    return Joined(hand_set(units=9), perceptron(nn.ReLU), perceptron(lambda: nn.LeakyReLU(0.2)))
 
 
-class Tetrominoes(Network):
+def tetrominoes() -> Network:
     """XAI-TRIS: images (N, 1, 8, 8) to two classes for each of eight problems."""
-
-    def __init__(self):
-        super().__init__()
-        self.dense = nn.Sequential(nn.Flatten(), nn.Linear(64, 144), nn.ReLU(), nn.Linear(144, 16, bias=False))
-        self.windows = nn.Sequential(
-            nn.Conv2d(1, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 16)
-        )
-        self.sum = Sum()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits."""
-        return self.sum(torch.stack([self.dense(x), self.windows(x)], dim=-1))
+    windows = nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 16))
+    return Added(
+        nn.Sequential(nn.Flatten(), nn.Linear(64, 144), nn.ReLU(), nn.Linear(144, 16, bias=False)), windows
+    )  # fmt: skip
 
 
 def last_state(lstm: nn.LSTM, x: Tensor, words: Tensor) -> Tensor:
@@ -271,26 +254,6 @@ class Cnn(Network):
         return self.dense(self.pool(x).flatten(1))
 
 
-class Attention(nn.Module):
-    """Attention of four heads, with rotary positions on request."""
-
-    def __init__(self, rotary: bool):
-        super().__init__()
-        self.rotary = rotary
-        self.queries, self.keys, self.values, self.out = (nn.Linear(32, 32) for _ in range(4))
-        self.softmax = nn.Softmax(dim=-1)
-
-    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """Return (N, tokens, 32); ``hidden`` (N, 1, 1, tokens) is added to the weights before their softmax."""
-        queries, keys, values = (
-            part(x).unflatten(-1, (4, 8)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
-        )
-        if self.rotary:
-            queries, keys = turned(queries), turned(keys)
-        weights = self.softmax(queries @ keys.mT / 8**0.5 + hidden)
-        return self.out((weights @ values).transpose(1, 2).flatten(2))
-
-
 def turned(x: Tensor) -> Tensor:
     """Return queries or keys, (N, heads, tokens, 8), turned by angles in proportion to their positions."""
     angles = torch.outer(torch.arange(x.shape[2]), 100.0 ** (-torch.arange(4) / 4)).tile(2).to(x)
@@ -299,21 +262,28 @@ def turned(x: Tensor) -> Tensor:
 
 
 class Layer(nn.Module):
-    """A layer of a transformer."""
+    """A layer of a transformer: attention of four heads, with rotary positions on request, and two dense layers."""
 
     def __init__(self, normalized: bool, rotary: bool):
         super().__init__()
+        self.rotary = rotary
         self.norm = nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity()
-        self.attention = Attention(rotary)
-        self.first_sum, self.second_sum = Sum(), Sum()
+        self.queries, self.keys, self.values, self.out = (nn.Linear(32, 32) for _ in range(4))
         self.dense = nn.Sequential(
             nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity(), nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)
         )
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """Return (N, tokens, 32)."""
-        x = self.first_sum(torch.stack([x, self.attention(self.norm(x), hidden)], dim=-1))
-        return self.second_sum(torch.stack([x, self.dense(x)], dim=-1))
+        """Return (N, tokens, 32); ``hidden`` (N, 1, 1, tokens) is added to the weights before their softmax."""
+        given = self.norm(x)
+        queries, keys, values = (
+            part(given).unflatten(-1, (4, 8)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
+        )
+        if self.rotary:
+            queries, keys = turned(queries), turned(keys)
+        weights = (queries @ keys.mT / 8**0.5 + hidden).softmax(dim=-1)
+        x = x + self.out((weights @ values).transpose(1, 2).flatten(2))
+        return x + self.dense(x)
 
 
 class Transformer(Network):

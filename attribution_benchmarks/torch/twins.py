@@ -18,69 +18,72 @@ from attribution_benchmarks.torch import networks
 
 TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
 ARCHITECTURES: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (  # with their arguments
-    *((network, {}) for network in (networks.Svea, networks.Bim, networks.Parts, networks.Exact, networks.Tetrominoes)),
-    *((network, {}) for network in (networks.RelationNetwork, networks.Lstm, networks.Cnn, networks.Checked)),
-    (networks.Checked, {"images": True}),
-    (networks.Parts, {"residual": True}),
-    (networks.HandSet, {"units": 17, "problems": 7}),
+    *((network, {}) for network in (networks.svea, networks.bim, networks.parts, networks.exact, networks.hand_set)),
+    *((network, {}) for network in (networks.tetrominoes, networks.checked, networks.RelationNetwork)),
+    *((network, {}) for network in (networks.Lstm, networks.Cnn)),
+    (networks.checked, {"images": True}),
+    (networks.parts, {"residual": True}),
     (networks.Transformer, {"normalized": True, "rotary": False, "cls": True}),
     (networks.Transformer, {"normalized": True, "rotary": True, "cls": False}),
     (networks.Transformer, {"normalized": False, "rotary": False, "cls": False}),
 )
 _EMBEDDING = (26, 32)  # of sequences, before what is explained
-_TWINS: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, Any]]] = weakref.WeakKeyDictionary()  # by file, by score
+_TWINS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()  # by file, by score
+_SCALE = {"weight": "gamma", "bias": "beta"}
+_NAMES: dict[type, dict[str, str]] = {  # of parameters in PyTorch and Keras that have the same shape
+    nn.BatchNorm2d: {**_SCALE, "running_mean": "moving_mean", "running_var": "moving_variance"},
+    nn.LayerNorm: _SCALE,
+    nn.Embedding: {"weight": "embeddings"},
+    networks.Transformer: {"positions": "variable"},
+}
 _NUMBERED = re.compile(r"(?:conv1d|conv2d|dense|batch_normalization|layer_normalization)_(\d+)/")
 
 
-def of(queries: ModelQueries) -> Any:
-    """Return the PyTorch twin of the explained network, after comparing its scores of the batch.
+def of(queries: ModelQueries) -> tuple[Any, torch.Tensor, torch.Tensor | None]:
+    """Return the PyTorch twin of the explained network, the inputs, and the words of questions or sequences.
+
+    The inputs are in PyTorch's layout, float32; the words are ``(N, L)`` int64, or None where there are none.
 
     Raises
     ------
     BadInput
-        If there is none, or its scores differ.
+        If there is no twin, or its scores of the batch differ.
     """
-    code, twin = built(queries.model)
-    inputs, words = tensors(queries)
+    twin = built(queries.model)
+    inputs = np.moveaxis(queries.inputs, -1, 1) if twin.logits.channels_first else queries.inputs
+    given = [torch.from_numpy(np.array(inputs, np.float32))]
+    given += [torch.from_numpy(array.astype(np.int64)) for array in queries.feed.values() if array.dtype.kind in "iu"]
     try:
         with torch.no_grad():
-            scores = (twin(inputs) if words is None else twin(inputs, words)).numpy()
+            scores = twin(*given).numpy()
     except (RuntimeError, TypeError) as error:
         raise BadInput(
-            f"the PyTorch twin {code} takes no inputs of shape {queries.inputs.shape[1:]}: {error}"
+            f"the PyTorch twin {twin.code} takes no inputs of shape {queries.inputs.shape[1:]}: {error}"
         ) from error
     difference, largest = np.abs(scores - queries.scores).max(), np.abs(queries.scores).max()
     if not difference <= TOLERANCE * largest:
         raise BadInput(
-            f"the PyTorch twin {code} does not compute the scores of '{queries.model.path}': they differ by "
+            f"the PyTorch twin {twin.code} does not compute the scores of '{queries.model.path}': they differ by "
             f"{difference:.1e} of {largest:.1e}; it is not used"
         )
-    return twin
+    return twin, given[0], given[1] if len(given) > 1 else None
 
 
-def tensors(queries: ModelQueries) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the explained inputs in PyTorch's layout, and the words of questions or sequences."""
-    words = [array for array in queries.feed.values() if array.dtype.kind in "iu"]
-    channels_first = built(queries.model)[1].logits.channels_first
-    inputs = np.moveaxis(queries.inputs, -1, 1) if channels_first else queries.inputs
-    found = torch.from_numpy(np.array(inputs, np.float32))
-    return found, torch.from_numpy(words[0].astype(np.int64)) if words else None
-
-
-def built(model: Any) -> tuple[str, Any]:
-    """Return the code and the module of a model's twin, built once; raise ``BadInput`` if there is none."""
+def built(model: Any) -> Any:
+    """Return a model's twin, built once, with its ``code``; raise ``BadInput`` if there is none."""
     known = _TWINS.setdefault(getattr(model, "source", model), {})  # a model's views are many
     if model.score not in known:
         variables = _variables(model)
         for architecture, arguments in ARCHITECTURES:
             with torch.random.fork_rng(devices=[]):
-                network: nn.Module = architecture(**arguments).eval()
+                network: Any = architecture(**arguments)
             if _filled(network, list(variables)):
                 given = ", ".join(f"{name}={value}" for name, value in arguments.items())
                 code = f"network.{architecture.__name__}({given})"
                 if model.score == "probabilities":
-                    code, network = f"network.Probabilities({code})", networks.Probabilities(network).eval()
-                known[model.score] = code, network
+                    code, network = f"network.Probabilities({code})", networks.Probabilities(network)
+                network.code = code
+                known[model.score] = network.eval()
                 break
         else:
             raise BadInput(
@@ -96,16 +99,9 @@ def _variables(model: Any) -> list[tuple[str, np.ndarray]]:
     Keras numbers layers in the order of their definition; a file has them in the order of their use.
     """
     loaded = model.load_file() if hasattr(model, "load_file") else None  # its variables live no longer than it
-    signature = getattr(loaded, "signatures", {}).get("serving_default")
-    found = {variable.ref(): variable for variable in getattr(signature, "variables", ())}.values()
-
-    def number(variable: Any) -> int:
-        match = _NUMBERED.search(variable.name)
-        return int(match[1]) if match else 0
-
-    return [
-        (re.sub(r"(_\d+)?:0$", "", each.name).rpartition("/")[2], each.numpy()) for each in sorted(found, key=number)
-    ]
+    found = {variable.ref(): variable for variable in loaded.signatures["serving_default"].variables} if loaded else {}
+    ordered = sorted(found.values(), key=lambda each: [int(number) for number in _NUMBERED.findall(each.name)] or [0])
+    return [(re.sub(r"(_\d+)?:0$", "", each.name).rpartition("/")[2], each.numpy()) for each in ordered]
 
 
 def _filled(network: nn.Module, variables: list[tuple[str, np.ndarray]]) -> bool:
@@ -134,37 +130,27 @@ def _filled(network: nn.Module, variables: list[tuple[str, np.ndarray]]) -> bool
 
 def _values_of(module: nn.Module, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
     """Return the values of a module's own parameters; ``channels`` are those of the values that a module flattened."""
-    if isinstance(module, (nn.Conv1d, nn.Conv2d)):
-        kernel = take("kernel", *module.kernel_size, module.in_channels, module.out_channels)
-        bias = {} if module.bias is None else {"bias": take("bias", module.out_channels)}
-        return {"weight": kernel.movedim((-1, -2), (0, 1)), **bias}
-    if isinstance(module, nn.Linear):
-        return _of_linear(module, take, channels)
-    if isinstance(module, nn.BatchNorm2d):
-        names = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
-        return {name: take(known, module.num_features) for name, known in names.items()}
-    if isinstance(module, nn.LayerNorm):
-        return {"weight": take("gamma", *module.normalized_shape), "bias": take("beta", *module.normalized_shape)}
-    if isinstance(module, nn.Embedding):
-        return {"weight": take("embeddings", *module.weight.shape)}
+    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Linear)):
+        return _of_kernel(module, take, channels)
     if isinstance(module, nn.LSTM):
         return _of_lstm(module, take)
-    if isinstance(module, networks.Transformer) and module.positions is not None:
-        return {"positions": take("variable", *module.positions.shape)}
-    return {}
+    names = {name: known for name, known in _NAMES.get(type(module), {}).items() if getattr(module, name) is not None}
+    return {name: take(known, *getattr(module, name).shape) for name, known in names.items()}
 
 
-def _of_linear(module: nn.Linear, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
-    """Return the values of a dense layer; log-odds become minus and plus half of them, the logits of two classes."""
-    outputs = module.out_features
+def _of_kernel(module: Any, take: Callable[..., torch.Tensor], channels: int) -> dict[str, torch.Tensor]:
+    """Return the values of a layer; log-odds become minus and plus half of them, the logits of two classes."""
+    outputs, inputs, *positions = module.weight.shape
     try:
-        kernel, doubled = take("kernel", module.in_features, outputs), False
+        kernel, doubled = take("kernel", *positions, inputs, outputs), False
     except LookupError:
-        kernel, doubled = take("kernel", module.in_features, outputs // 2), True
+        kernel, doubled = take("kernel", *positions, inputs, outputs // 2), True
     values = [kernel, *([] if module.bias is None else [take("bias", outputs // 2 if doubled else outputs)])]
     if doubled:
         values = [torch.stack([-each / 2, each / 2], dim=-1).flatten(-2) for each in values]
-    values[0] = values[0].unflatten(0, (-1, channels)).transpose(0, 1).flatten(0, 1).T  # Keras has channels last
+    if channels > 1:
+        values[0] = values[0].unflatten(0, (-1, channels)).transpose(0, 1).flatten(0, 1)  # Keras has channels last
+    values[0] = values[0].movedim((-1, -2), (0, 1))
     return dict(zip(("weight", "bias"), values, strict=False))
 
 
@@ -190,21 +176,3 @@ def refuse_rules(model: nn.Module, _: Any) -> None:
             "so their maps of this network have no meaning; use gradients or occlusion, or this package's deeplift or "
             "lrp_attn"
         )
-
-
-class Bound(nn.Module):
-    """A network of one question or sequence, whose words it knows: a function of the explained input alone."""
-
-    def __init__(self, network: Any, words: torch.Tensor):
-        super().__init__()
-        self.network = network
-        self.register_buffer("words", words)
-
-    def forward(self, x: torch.Tensor, words: None = None) -> torch.Tensor:
-        """Return the scores."""
-        return self.network(x, self.words.expand(len(x), -1))
-
-    @property
-    def logits(self) -> nn.Module:
-        """The same before a softmax."""
-        return self if self.network.logits is self.network else Bound(self.network.logits, self.words)

@@ -50,8 +50,3 @@ def test_a_file_that_scales_pixels_by_itself_is_recognised(first, name, tmp_path
     model = attribution.load_model(tmp_path)
     way, reason = inputs.likely_preprocessing(model, model.explained_input())
     assert way.name == name and reason
-
-
-def test_a_signature_that_takes_pixels_is_named_where_the_scale_is_not_known():
-    model = attribution.load_model("saved_models/bim/obj")
-    assert "--signature=from_rgb" in inputs.likely_preprocessing(model, model.explained_input())[1]

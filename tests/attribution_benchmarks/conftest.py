@@ -21,8 +21,8 @@ COLUMNS = (
         where={"questions": "simple", "ground_truth": "single_object", "pooling": "l2-norm,sq", "subset": "all"},
     ),
 )  # fmt: skip
-SHIFTS = {"best": 0.3, "good": 0.2, "twin": 0.2, "bad": -0.2}
-CONTROLS = {"random": 0.0, "template_position": 0.6}
+SHIFTS = {"best": 0.6, "good": 0.5, "twin": 0.5, "bad": -0.2}
+CONTROLS = {"random": 0.0, "template_position": 0.9}
 
 
 def values(n, seed, without=()):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import attribution
 from attribution import METHODS
-from attribution.model.batching import generator
+from attribution.batching import generator
 from bim import classifiers
 from bim.layout import CHANNEL_MEANS
 from bim.methods import MAPS, method_named

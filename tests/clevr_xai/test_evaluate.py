@@ -12,6 +12,7 @@ from PIL import Image
 from attribution.cli import execute
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import evaluate, evaluation, layout
+from clevr_xai.data import Dataset
 
 FEW = ("--methods=lrp_clevr_xai,gradient,grad_cam,vargrad", "--samples=2", "--batch_size=6", "--random_networks=2")
 
@@ -198,6 +199,16 @@ def test_questions_are_drawn_until_so_many_are_right(command, tmp_path):
     assert code == 0 and "12 of 12 drawn" in out and "11 answered correctly" in out
     code, _, err = command(*given, "--num_correct=4", "--num_questions=5")
     assert code == 2 and "--num_correct determines the questions; leave out --num_questions" in err
+
+
+def test_questions_about_large_masks_alone_are_drawn_among_these(command, answered):
+    sizes = Dataset("simple", answered, size=64).masks("single_object", range(12))[0].sum((1, 2))
+    bound = int(np.sort(sizes)[-4])
+    given = ("--methods=gradient", "--controls=", "--metrics=mass", "--subset=large_mask", "--num_questions=2")
+    code, out, err = command(*given, f"--min_mask_pixels={bound}")
+    assert code == 0 and "2 of 12 drawn" in out and f"mask > {bound:,} px: 2 questions" in out, err
+    code, _, err = command(*given, "--min_mask_pixels=99999")
+    assert code == 2 and "no question has a mask of more than 99,999 pixels" in err
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def test_the_number_that_is_right_is_that_of_all_batches(evaluation_of, network,
 
 @pytest.mark.parametrize("treatment", ["uniform", "drop"])
 def test_saved_maps_score_as_they_would_in_memory(evaluation_of, data, tmp_path, write_json, treatment):
-    """A map of zeros counts as the uniform map or is left out; a missing answer is a wrong one."""
+    """Channels come first; a map of zeros counts as the uniform map or is left out; a missing answer is a wrong one."""
     generator = np.random.default_rng(1)
     maps = {"rise": generator.random((12, 64, 64)), "lime": generator.normal(size=(12, 64, 64, 3))}
     maps["lime"][2] = 0
@@ -222,7 +222,7 @@ def test_saved_maps_score_as_they_would_in_memory(evaluation_of, data, tmp_path,
     for name, found in maps.items():
         (tmp_path / name).mkdir()
         for index, one in zip(indices, found, strict=True):
-            np.save(tmp_path / name / f"{index}.npy", one)
+            np.save(tmp_path / name / f"{index}.npy", np.moveaxis(one, -1, 0) if one.ndim == 3 else one)
     given = [{"question_index": index, "answer": answer} for index, answer in zip(indices, data.answers, strict=True)]
     given[4]["answer"] = "purple" if data.answers[4] != "purple" else "red"
     del given[5]

@@ -16,7 +16,7 @@ def test_a_question_with_its_masks_and_maps(kind):
     place = list(batch.rows).index(row)
     generator = np.random.default_rng(0)
     maps = {"gradient": generator.normal(size=(2, 128, 128, 3)), "guided_backprop": np.zeros((2, 128, 128, 3))}
-    pooled = {name: pictures._map_bytes(one, None, None)[place].reshape(128, 128) for name, one in maps.items()}
+    pooled = {name: pictures.map_bytes(one, None, None)[place].reshape(128, 128) for name, one in maps.items()}
     below = {"gradient": "mass 0.75, rank 0.25", "guided_backprop": "mass 0.10"}
     figure = pictures.question_figure(batch, place, pooled, below, truth, methods.TITLES)
     question = data.questions[row]["question"]

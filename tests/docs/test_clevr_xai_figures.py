@@ -50,7 +50,7 @@ def test_the_overview_says_what_is_left_for_a_wrong_class():
     """The least and the largest share of the mass accuracy of three methods."""
     methods = ("LRP (CLEVR-XAI)", "Excitation Backprop", "Guided Backprop")
     shares = [
-        int(row["share_percent"])
+        round(float(row["share_percent"]))
         for row in rows("baseline_shares.csv", baseline="wrong class")
         if row["method"] in methods and row["column"].startswith("mass")
     ]

@@ -26,12 +26,15 @@ LEFT_OUT = {
     "tests/test_wheel.py builds and installs a wheel": ["pip wheel", "pip install dist/"],
     "needs Docker": ["docker run", "attribution-benchmarks serve$", "bash scripts/serve.sh$"],
     "downloads, or needs what was downloaded": [
-        "bash scripts/download", "MODELS_URL=", "python scripts/construct_bim_dataset.py --coco_dir",
+        "bash scripts/download", "python scripts/construct_bim_dataset.py --coco_dir",
         "python -m bim.metrics --compat=upstream", "python scripts/construct_delta_patch.py --data_dir",
         "python scripts/generate_clevr_xai.py --renderer=blender",
         "python scripts/train_bim_models.py --data_dir=data/bim --architecture",
     ],
-    "a report: 4 to 42 minutes": ["python scripts/reproduce_tables.py", "attribution-benchmarks report"],
+    "a report: 4 minutes to an hour": ["python scripts/reproduce_tables.py", "attribution-benchmarks report"],
+    "three minutes; tests/attribution_benchmarks/report/test_published.py runs it on a small set": [
+        "attribution-benchmarks score my_method.py:sharpened --output",
+    ],
     "five networks of SVEA: 4 CPU minutes; tests/svea/test_benchmark.py does it with two small ones": [
         "python -m svea.benchmark --models",
         "python -m svea.benchmark --methods=gradient,grad_cam,my_method.py:sharpened --models",
@@ -66,6 +69,7 @@ LEFT_OUT = {
     ],
     "needs PyTorch; tests/attribution_benchmarks/torch runs them where it is installed": [
         "attribution-benchmarks check torch:", "attribution-benchmarks svea --methods=torch:",
+        "python -m svea.benchmark --methods=torch:",
         "attribution-benchmarks export-torch", "cd exported &&",
         "attribution-benchmarks svea --precomputed_maps=exported",
     ],
@@ -75,13 +79,10 @@ LEFT_OUT = {
 }  # fmt: skip
 LONGEST = (
     "python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py",
-    # The same picture is explained by other methods; tests/attribution/methods/test_against_libraries.py has these.
-    "python -m attribution.explain --model=saved_models/bim/obj --image=docs/pictures/zebra.jpg "
-    "--preprocessing=imagenet-mean --methods=integrated_gradients@xplique",
     # tests/attribution/export exports small networks, tests/scripts/test_serve.py serves two.
     "python -m attribution.export --model=saved_models/bim/obj", "attribution-benchmarks serve --stand_in --models=",
     # The command has its own tests; so have the benchmarks of single features and of sequences.
-    "python -m attribution.check_method", "python -m svea.benchmark --model=saved_models/svea/deletions",
+    "attribution-benchmarks check my_method.py", "python -m svea.benchmark --model=saved_models/svea/deletions",
     "attribution-benchmarks sequences",
 )  # fmt: skip
 

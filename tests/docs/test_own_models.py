@@ -39,7 +39,7 @@ def test_every_example_is_run_here():  # the last in tests/clevr_xai/test_live_n
 def test_the_choice_of_a_method(monkeypatch, capsys):
     monkeypatch.chdir(pathlib.Path(__file__).parents[2])
     run("attribution_benchmarks.choose")
-    assert capsys.readouterr().out.startswith("Take DeepLIFT")
+    assert capsys.readouterr().out.startswith("Take LRP-α1β0")
 
 
 def test_a_keras_network():

@@ -42,7 +42,7 @@ PAGES.remove(ROOT / "CHANGELOG.md")
 REPORT = "attribution_benchmarks.report.reproduce"
 NAMED = {
     "attribution.check_method": "method", "attribution_benchmarks.check_metric": "metric",
-    "attribution_benchmarks.score_methods": "methods",
+    "attribution_benchmarks.score_methods": "methods", "attribution_benchmarks.submissions": "methods",
 }  # fmt: skip
 OTHERS = ("venv", "pip", "pytest", "playwright")  # modules that are not ours
 

@@ -12,7 +12,6 @@ from PIL import Image
 
 from attribution.cli import execute
 from attribution.explain import __main__ as command
-from attribution_benchmarks.report.significance import too_few_networks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -61,31 +60,23 @@ def measured_shares():
     found: dict = {}
     with open(ROOT / "docs" / "baseline_shares.csv", newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            found.setdefault((row["method"], row["column"]), []).append(int(row["share_percent"]))
+            found.setdefault((row["method"], row["column"]), []).append(float(row["share_percent"]))
     return found
 
 
 def test_text_table_and_marks_agree():
-    """Of three or five networks no score has the mark; † is every share below the margin as measured, but for IIR."""
+    """Of three or five networks no score has the mark; † is every share below the margin as measured."""
     shares = measured_shares()
     columns = "ROE %|Drop %|Incr. %|MCS|IDR|IIR|mass, s.|rank, s.|mass, c.|rank, c.".split("|")
     cells = {(title, one): cell for title, row in matrix_rows().items() for one, cell in zip(columns, row, strict=True)}
     scored = {place for place, cell in cells.items() if cell != "–"}
-    assert too_few_networks(5, len(METHODS_OF_SVEA)) and too_few_networks(3, len(METHODS_OF_SVEA))
     below = {place for place in scored if max(shares.get(place, [100])) < 80}
-    of_iir = {place for place in below if place[1] == "IIR"}
     marked = {place for place, cell in cells.items() if "†" in cell}
-    assert marked == below - of_iir and "✓" not in "".join(cells.values())
+    assert marked == below and "✓" not in "".join(cells.values())
     text = " ".join(RESULTS.split())
-    assert f"For {len(below)} of {len(scored)} scores every baseline reaches less than 80 %" in text
-    assert f"{len(marked)} have `†`" in text and len(of_iir) == 4 and "the four of IIR do not" in text
-    assert f"A mark (`✓`) takes {of_networks_needed(len(METHODS_OF_SVEA))} networks or more" in text
-    kept = max(shares["Vanilla Gradient", "mass, s."])
+    assert f"For {len(below)} of {len(scored)} scores every baseline reaches less than 80 % as measured" in text
+    kept = round(max(shares["Vanilla Gradient", "mass, s."]))
     assert f"the gradient keeps {kept} % (95 % interval 68 to 119 %)" in text
-
-
-def of_networks_needed(methods):
-    return {7: "seven"}[next(count for count in range(3, 99) if not too_few_networks(count, methods))]
 
 
 def test_the_number_of_methods_that_lose_to_the_largest_value_is_that_of_the_matrix():

@@ -76,9 +76,30 @@ def test_other_annotations_of_coco_are_refused(tmp_path):
     assert code == 2 and "has another SHA-256" in last and not left(tmp_path / "data" / "coco")
 
 
+def models(tmp_path):
+    """Run the script where all archives but those of ``tmp_path`` are missing."""
+    return download("download_models.sh", tmp_path / "models", MODELS_URL=f"file://{tmp_path}")
+
+
 @pytest.mark.parametrize("link", [None, "obj/variables"])
 def test_a_model_with_a_link_is_refused(tmp_path, link):
-    tar(tmp_path / "models" / "obj.tar.gz", {"obj/saved_model.pb": b"x"}, link)
-    code, last = download("download_models.sh", tmp_path / "models")
-    assert code == 2 and ("holds a link" if link else "no ") in last  # without one, the next archive is missing
-    assert (tmp_path / "models" / "obj").exists() == (link is None)
+    files = {"obj/saved_model.pb": b"x", "obj/variables.index": b"y"}
+    tar(tmp_path / "models" / "obj.tar.gz", files, link)
+    code, last = models(tmp_path)
+    assert code == 2 and ("holds a link" if link else "cannot download") in last  # the next archive is missing
+    assert left(tmp_path / "models") == {"obj.tar.gz", *(() if link else files)}
+
+
+def test_only_the_archives_of_the_authors_are_downloaded(tmp_path):
+    tar(tmp_path / "obj.tar.gz", {"obj/saved_model.pb": b"x"})
+    code, last = models(tmp_path)
+    assert code == 2 and "is not the authors' archive" in last and left(tmp_path / "models") == {"obj.tar.gz.part"}
+
+
+def test_an_archive_is_compared_as_git_does(tmp_path):
+    """The object id of a file, by the script's own function; the expected one is that of ``git hash-object``."""
+    (tmp_path / "file").write_bytes(b"abc")
+    text = (SCRIPTS / "download_models.sh").read_text()
+    function = text[text.index("object_id()") : text.index("mkdir -p")]
+    printed = subprocess.run(["bash", "-c", f"{function} object_id {tmp_path}/file"], capture_output=True, text=True)
+    assert printed.stdout.strip() == "f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f"

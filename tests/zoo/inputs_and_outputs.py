@@ -60,8 +60,7 @@ def in_format(policy):
         with number_format(policy):
             inputs = keras.Input(_IMAGE)
             x = layers.ReLU()(normalized(inputs, 8))
-            scores_in = {"dtype": "float32"} if policy.startswith("mixed") else {}
-            return classifier(inputs, residual(x, 12, 2), **scores_in)
+            return classifier(inputs, residual(x, 12, 2))
 
     return build
 
@@ -178,8 +177,6 @@ _linear_file = functools.partial(_file, piecewise_linear=True)
 FAMILIES = (
     linear_family("two_inputs", "picture and question", two_inputs, picture_and_question, explain_input="image"),
     linear_family("channels_first", "channels first", channels_first, _channels_first, channels_first=True),
-    *(linear_family(name, name, in_format(name), build_in_double=in_format("float64"))
-      for name in ("mixed_float16", "mixed_bfloat16")),
     linear_family("float64", "float64", in_format("float64")),
     _linear_file("static_batch", "batch size fixed in the file", _static_batch),
     _linear_file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True,

@@ -17,8 +17,8 @@ import scipy.ndimage
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+from attribution import batching
 from attribution.methods import gradients, perturbation
-from attribution.model import batching
 from zoo.family import BEHIND, Family
 from zoo.relevance_oracle import DEFINITIONS, UnknownLayer, relevance
 
@@ -451,7 +451,7 @@ class Oracle:
     def _noisy(self) -> list[np.ndarray]:
         """Return the gradients at the noisy copies of the inputs of SmoothGrad and VarGrad."""
         axes = tuple(range(1, self.values.ndim))
-        values = self.values.astype(np.float32) if self._dtype == np.float16 else self.values
+        values = self.values
         spread = 0.15 * (values.max(axis=axes, keepdims=True) - values.min(axis=axes, keepdims=True))
         generators = [batching.generator(SEED, row, "noise") for row in range(len(values))]
         noises = (

@@ -17,8 +17,7 @@ import re
 import numpy as np
 
 from attribution.files import atomic_write
-from attribution.methods.method import DETERMINISTIC, Method
-from attribution.methods.registry import METHODS
+from attribution.methods.registry import DETERMINISTIC, METHODS, Method
 from attribution_benchmarks import metrics
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.tables import markdown_table

@@ -1,13 +1,9 @@
-"""Write the tables of docs/results.md and docs/baseline_shares.csv from a complete report.
+"""Write the tables of docs/results.md, docs/baseline_shares.csv and docs/more_networks.csv from a complete report.
 
-    python scripts/reproduce_tables.py --output_dir=report --exhaustive
+    python scripts/reproduce_tables.py --output_dir=report
     python -m tools.docs.document_results report
-    python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
-    python -m tools.docs.document_results twenty
-    python scripts/reproduce_tables.py --output_dir=ten --benchmarks=bim --networks=10 --exhaustive
-    python -m tools.docs.document_results ten
-    python scripts/reproduce_tables.py --output_dir=tetrominoes --benchmarks=xai_tris --networks=20
-    python -m tools.docs.document_results tetrominoes
+    python scripts/reproduce_tables.py --output_dir=truth --benchmarks=xai_tris,exact,xai_units
+    python -m tools.docs.document_results truth
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
 the tables.
@@ -26,17 +22,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.tables import markdown_table
-from attribution_benchmarks.report.presets import TRAINED
 from attribution_benchmarks.report.reproduce import titles
 from tools.docs.page_parts import ROOT, replace_parts
 
 PAGE = ROOT / "docs" / "results.md"
 COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
-MORE = {  # part of the page, and its columns
-    "svea": ("twenty networks", COLUMNS[:3]),
-    "bim": ("ten pairs", COLUMNS[3:6]),
-    "xai_tris": ("tetrominoes", ("distance", "rank", "signs", "mask")),
-}
+MORE = {"xai_tris": ("distance", "rank", "signs", "mask"),
+        **dict.fromkeys(("exact", "xai_units"), ("distance", "rank", "signs"))}  # fmt: skip
+NETWORKS = ("benchmark", "method", "column", "networks", "score", "mark", "reached", "low", "high", "headroom")
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
 SHARES = ("baseline", "method", "column", "share_percent", "low", "high")
 KINDS: dict[str, Callable[[str], bool]] = {  # name of a kind of baseline -> whether it has a baseline
@@ -83,70 +76,56 @@ def _strongest(row: Mapping, is_shown: Callable[[str], bool]) -> Mapping | None:
 
 
 def _percent(baseline: Mapping) -> list[str]:
-    return [f"{100 * baseline[end]:.0f}" for end in ("share", "low", "high")]
+    return [f"{100 * baseline[end]:.3f}" for end in ("share", "low", "high")]
 
 
-def _largest_share(row: Mapping) -> str:
-    if not (strongest := _strongest(row, bool)):
-        return ""
-    share, low, high = _percent(strongest)
-    return f"{share} ({low}–{high})"
+def network_rows(rows: Sequence[Mapping], labels: Sequence[str]) -> list[list[str]]:
+    """Return ``NETWORKS`` of each score that the matrix has not: its mark, and what baselines reach.
 
-
-def network_table(rows: Sequence[Mapping], labels: Sequence[str]) -> str:
-    """Return scores with their marks, the largest share that a baseline reaches, and the share of the headroom.
-
-    ``labels`` are of the benchmark's first columns. A column of no more networks than the matrix has is skipped, and
-    the share of the headroom where no oracle is.
+    ``labels`` are of the first columns. The headroom is empty where no oracle is.
     """
     names = titles(list(map(benchmark_named, REPORTED)))
-    columns = _many_networks(rows, labels)
-    methods: dict[str, dict[str, list[str]]] = {}
+    columns = dict(zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False))
+    found = []
     for row in rows:
+        count = len(row.get("networks", ()))
         if row["kind"] != "control" and row["value"] is not None and row["column"] in columns:
-            methods.setdefault(names[row["method"]], {})[row["column"]] = _score_cells(row, *columns[row["column"]])
-    header = [head for label, room in columns.values() for head in (label, "reached", "headroom")[: 2 + room]]
-    body = [
-        [title, *(cell for column, (_, room) in columns.items() for cell in found.get(column, ["–"] * (2 + room)))]
-        for title, found in methods.items()
-    ]
-    return markdown_table(["method", *header], body)
+            label, strongest = columns[row["column"]], _strongest(row, bool)
+            digits = 1 if label.endswith("%") else 3
+            room = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else ""
+            shares = _percent(strongest) if strongest else [""] * 3
+            score = f"{row['value']:.{digits}f}"
+            found.append([row["benchmark"], names[row["method"]], label, str(max(count, 1)), score,
+                          row.get("mark", ""), *shares, room])  # fmt: skip
+    return found
 
 
-def _many_networks(rows: Sequence[Mapping], labels: Sequence[str]) -> dict[str, tuple[str, bool]]:
-    """Return column of more networks than the matrix has -> its label, and whether it has an oracle."""
-    return {
-        column: (label, any("headroom_share" in row for row in rows if row["column"] == column))
-        for column, label in zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False)
-        if any(_networks(row) > TRAINED for row in rows if row["column"] == column)
-    }
-
-
-def _networks(row: Mapping) -> int:
-    return len(row.get("networks", ()))
-
-
-def _score_cells(row: Mapping, label: str, room: bool) -> list[str]:
-    share = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else "–"
-    digits = 1 if label.endswith("%") else 3
-    return [f"{row['value']:.{digits}f}{_mark(row)}", _largest_share(row), share][: 2 + room]
-
-
-def _mark(row: Mapping) -> str:
-    return f" {mark}" if len(mark := row.get("mark", "")) > 1 else mark
+def network_table(found: Sequence[Sequence[str]], labels: Sequence[str]) -> str:
+    """Return the scores of ``network_rows`` with their marks, a row for each method."""
+    methods: dict[str, dict[str, str]] = {}
+    for _, method, label, _, score, mark, *_ in found:
+        methods.setdefault(method, {})[label] = f"{score}{f' {mark}' if len(mark) > 1 else mark}"
+    return markdown_table(["method", *labels], [[name, *(row.get(label, "–") for label in labels)]
+                                                for name, row in methods.items()])  # fmt: skip
 
 
 def main(report: str) -> None:
-    """Replace the parts of docs/results.md that are between their comments, and write the shares of a report."""
+    """Replace the parts of docs/results.md that are between their comments, and write the data beside it."""
     tables = pathlib.Path(report, "tables")
     rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
-    if max(map(_networks, rows)) > TRAINED:
-        part, labels = MORE[rows[0]["benchmark"]]
-        replace_parts(PAGE, {part: network_table(rows, labels)})
-        return
-    replace_parts(PAGE, matrix_tables((tables / "matrix.md").read_text("utf-8")))
-    with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([SHARES, *share_rows(rows)])
+    of = {name: [row for row in rows if row["benchmark"] == name] for name in MORE}
+    found = [one for name, labels in MORE.items() for one in network_rows(of[name], labels)]
+    path = PAGE.with_name("more_networks.csv")
+    with open(path, newline="", encoding="utf-8") as file:
+        others = [row for row in csv.reader(file) if row[0] not in (NETWORKS[0], *(one[0] for one in found))]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([NETWORKS, *others, *found])
+    if tetrominoes := [one for one in found if one[0] == "xai_tris"]:
+        replace_parts(PAGE, {"tetrominoes": network_table(tetrominoes, MORE["xai_tris"])})
+    if {row["benchmark"] for row in rows} >= {*REPORTED}:
+        replace_parts(PAGE, matrix_tables((tables / "matrix.md").read_text("utf-8")))
+        with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([SHARES, *share_rows(rows)])
 
 
 if __name__ == "__main__":

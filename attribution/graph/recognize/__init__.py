@@ -1,7 +1,7 @@
 """Recognize in a graph what its writer spelled out, and write it as Keras on TensorFlow does.
 
 The exporters of JAX and PyTorch write activations, softmax, means, attention and layers as arithmetic: GELU as a
-polynomial with cases, a mean as a sum and a quotient, attention with axes of size 1 and transposes. Rules of relevance,
+polynomial with cases, a mean as a sum and a quotient, attention with axes of size 1. Rules of relevance,
 of DeepLIFT and of class activation maps know operations. What is recognized by its structure is verified by its values:
 a function of one variable on a grid, everything else on random numbers. What does not match stays as it is.
 
@@ -15,11 +15,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from attribution.graph.recognize import layers, moves, norms
+from attribution.graph.recognize import patterns
 from attribution.graph.recognize.functions import find_functions
 from attribution.graph.recognize.rewriting import Graph
-
-_ROUNDS = 8  # of rules that move transposes and axes of size 1 down, at most
 
 
 def recognize(
@@ -42,14 +40,8 @@ def recognize(
         The graph.
     """
     graph = Graph(graph_def, weights, outputs)
-    for rules in (norms.SIMPLE, norms.MEANS):
-        graph.apply(rules)
+    graph.apply(patterns.MEANS)
     find_functions(graph)
-    for rules in (norms.NORMS, norms.SOFTMAXES):
-        graph.apply(rules)
-    for _ in range(_ROUNDS):
-        if not graph.apply(moves.MOVING):
-            break
-    for rules in (layers.PRODUCTS, layers.LAYERS):
+    for rules in patterns.LAYERS:
         graph.apply(rules)
     return graph.result()

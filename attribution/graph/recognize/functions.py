@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from attribution.graph.recognize.rewriting import Graph, is_first, resolution
-from attribution.graph.view import GraphView, node_of
+from attribution.graph.view import node_of
 
 _REACH = 8  # tensors further up that may be a function's variable
 
@@ -46,25 +44,20 @@ def _hard_sigmoid(x: Any) -> Any:
     return tf.nn.relu6(x + tf.constant(3, x.dtype)) / tf.constant(6, x.dtype)
 
 
-# As Keras on TensorFlow writes them; the first that fits is taken. The names are those of Keras.
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "relu": tf.nn.relu, "relu6": tf.nn.relu6, "elu": tf.nn.elu, "selu": tf.nn.selu, "softplus": tf.nn.softplus,
-    "softsign": tf.nn.softsign, "tanh": tf.tanh, "sigmoid": tf.sigmoid, "silu": lambda x: x * tf.sigmoid(x),
-    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
-    "approximate gelu": lambda x: tf.nn.gelu(x, approximate=True),
-    "mish": lambda x: x * tf.tanh(tf.nn.softplus(x)), "erf": tf.math.erf, "erfc": tf.math.erfc,
-    "hard_sigmoid": _hard_sigmoid, "hard_silu": lambda x: x * _hard_sigmoid(x),
-    "hard_tanh": lambda x: tf.clip_by_value(x, tf.constant(-1, x.dtype), tf.constant(1, x.dtype)),
-    "log_sigmoid": tf.math.log_sigmoid, "square": tf.square,
-}  # fmt: skip
-_OF_LOOP = re.compile(r"while(_\d+)?$|TensorArray")  # a part of a node's name
-_RECTIFIERS = ("relu", "relu6", "leaky_relu")
+# As Keras on TensorFlow writes them; the first that fits is taken.
+_FUNCTIONS: tuple[Callable[[Any], Any], ...] = (
+    tf.nn.relu, tf.nn.relu6, tf.nn.elu, tf.nn.selu, tf.nn.softplus, tf.nn.softsign, tf.tanh, tf.sigmoid,
+    lambda x: x * tf.sigmoid(x), lambda x: tf.nn.gelu(x, approximate=False),
+    lambda x: tf.nn.gelu(x, approximate=True), lambda x: x * tf.tanh(tf.nn.softplus(x)), tf.math.erf, tf.math.erfc,
+    _hard_sigmoid, lambda x: x * _hard_sigmoid(x),
+    lambda x: tf.clip_by_value(x, tf.constant(-1, x.dtype), tf.constant(1, x.dtype)), tf.math.log_sigmoid, tf.square,
+)  # fmt: skip
 
 
 @functools.cache
 def _known_values() -> np.ndarray:
     with tf.init_scope(), tf.device("CPU"):
-        return np.array([function(tf.constant(_GRID)).numpy() for function in _FUNCTIONS.values()])
+        return np.array([function(tf.constant(_GRID)).numpy() for function in _FUNCTIONS])
 
 
 @functools.lru_cache(64)
@@ -77,61 +70,6 @@ def _operations(function: Callable[[Any], Any]) -> list[str]:
 
 def find_functions(graph: Graph) -> None:
     """Recognize functions of one variable, those inside others first."""
-    for found in _regions(graph):
-        if found.spelled_out:
-            graph.replace(graph.nodes[found.nodes[-1]], found.function, [graph.nodes[found.source]])
-    graph.refresh()
-
-
-def operations_named(view: GraphView, names: Sequence[str], output: str) -> list[str]:
-    """Return the operations of nodes for an error message, in the order of the nodes.
-
-    Nodes that together are an activation have one entry, with its name in Keras and their layer, as "gelu (dense)".
-    Those of a loop have one entry, as "loop (lstm)". Others are "Sin (dense/Sin)".
-
-    Parameters
-    ----------
-    view
-        A frozen graph.
-    names
-        Nodes between an input and ``output``.
-    output
-        Node of the scores.
-    """
-    labels: dict[str, str] = {}
-    for found in _regions(Graph(view.graph_def, view.weights, [output])):
-        if found.title not in _RECTIFIERS:  # these are named where they are written otherwise, such as by Maximum
-            labels.update(dict.fromkeys(found.nodes, f"{found.title} ({_layer(found.nodes)})"))
-    return list(dict.fromkeys(labels.get(name) or _label(view.nodes[name].op, name) for name in names))
-
-
-def _label(op: str, name: str) -> str:
-    """Return an operation and its node; "loop" and its layer for what a loop consists of."""
-    parts = [part for part in name.split("/") if not part.endswith("PartitionedCall")]
-    layer = list(itertools.takewhile(lambda part: not _OF_LOOP.match(part), parts))
-    return f"loop ({'/'.join(layer) or name})" if len(layer) < len(parts) else f"{op} ({name})"
-
-
-def _layer(nodes: Sequence[str]) -> str:
-    """Return the common scope of an activation's nodes without that of its function; the last node if there is none."""
-    paths = [name.split("/") for name in nodes]
-    common = [parts[0] for parts in itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))]
-    scope = [part for part in common if not part.endswith("PartitionedCall") and part != "Gelu"]
-    return "/".join(scope) or nodes[-1]
-
-
-class _Region(NamedTuple):
-    """Nodes that are a known function of one variable, the last of them its value."""
-
-    source: str
-    nodes: list[str]
-    title: str
-    function: Callable[[Any], Any]
-    spelled_out: bool  # by other operations than TensorFlow's
-
-
-def _regions(graph: Graph) -> Iterator[_Region]:
-    """Yield the functions of a graph, those inside others first; the caller may replace the last node of each."""
     chains: dict[str, list[str]] = {}
     for name in list(graph.nodes):
         node = graph.nodes[name]
@@ -139,15 +77,13 @@ def _regions(graph: Graph) -> Iterator[_Region]:
         # A cast at the end would lower the precision in which the function is computed.
         may_be_one = not graph.is_constant(node) and node.op not in ("Cast", "Identity") and graph.dtype_is_float(node)
         for source in chains[name][1:] if may_be_one else ():
-            nodes = _region(graph, name, source)
-            known = _function(graph, nodes, source)
-            if known is None:
-                continue
-            spelled_out = sorted(graph.nodes[one].op for one in nodes) != _operations(known[1])
-            yield _Region(source, nodes, *known, spelled_out)
-            if spelled_out:
+            region = _region(graph, name, source)
+            function = _function(graph, region, source)
+            if function is not None and sorted(graph.nodes[one].op for one in region) != _operations(function):
+                graph.replace(node, function, [graph.nodes[source]])
                 chains[name] = [name, *chains[source] * _is_elementwise(graph.nodes[name])][:_REACH]
                 break
+    graph.refresh()
 
 
 def _is_elementwise(node: Any) -> bool:
@@ -180,8 +116,8 @@ def _region(graph: Graph, name: str, source: str) -> list[str]:
     return list(found)
 
 
-def _function(graph: Graph, region: Sequence[str], source: str) -> tuple[str, Callable[[Any], Any]] | None:
-    """Return name and function, as TensorFlow writes it, that a region computes of its source; ``None`` if unknown."""
+def _function(graph: Graph, region: Sequence[str], source: str) -> Callable[[Any], Any] | None:
+    """Return the function, as TensorFlow writes it, that a region computes of its source; ``None`` if unknown."""
     is_named = len(region) == 1 and graph.nodes[region[0]].op not in ("Maximum", "Pow")
     if is_named or graph.dtype(graph.nodes[source]) != graph.dtype(graph.nodes[region[-1]]):
         return None
@@ -195,7 +131,7 @@ def _function(graph: Graph, region: Sequence[str], source: str) -> tuple[str, Ca
     best = int(differences.argmin())
     if differences[best] > 8 * resolution(graph.dtype(graph.nodes[source])):
         return None
-    return [*_FUNCTIONS.items(), ("leaky_relu", lambda x: tf.nn.leaky_relu(x, slope))][best]
+    return (*_FUNCTIONS, lambda x: tf.nn.leaky_relu(x, slope))[best]
 
 
 def _values(graph: Graph, region: Sequence[str], source: str) -> np.ndarray:

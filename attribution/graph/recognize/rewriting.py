@@ -46,15 +46,14 @@ class Graph:
         changed = tf.compat.v1.GraphDef(node=self.nodes.values(), versions=before.versions, library=before.library)
         return pure_subgraph(changed, self._outputs, keep=self._inputs)
 
-    def apply(self, rules: Rules) -> bool:
-        """Apply rules, by operation, to each node that depends on an input; return whether anything changed."""
+    def apply(self, rules: Rules) -> None:
+        """Apply rules, by operation, to each node that depends on an input."""
         changed = False
         for name, node in list(self.nodes.items()):
             if name in self.variable and any(self._applies(rule, name) for rule in rules.get(node.op, ())):
                 changed = True
         if changed:
             self.refresh()
-        return changed
 
     def _applies(self, rule: Rule, name: str) -> bool:
         try:
@@ -114,15 +113,6 @@ class Graph:
             raise Unfit
         return [int(axis) % rank for axis in axes.ravel()]
 
-    def constant(self, node: Any) -> np.ndarray | None:
-        """Return the values of a node of floating point that depends on no input and was there before this round.
-
-        What has the size of a batch is not known.
-        """
-        above = self._view.above([node.name]) if node.name in self._view.nodes else ()
-        is_open = any(self._view.nodes[name].op == "Placeholder" and name not in self._view.weights for name in above)
-        return self._view.constant_values([node.name]).get(node.name) if above and not is_open else None
-
     def is_constant(self, node: Any) -> bool:
         """Return whether a node depends on no input."""
         return node.name not in self.variable
@@ -162,22 +152,16 @@ class Graph:
             if any(node_of(tensor) in self.variable for tensor in new.input):
                 self.variable.add(new.name)
 
-    def is_equal(self, source: Any, through: Any, target: Any, function: Callable[[Any], Any], whole: int = 0) -> bool:
-        """Return whether a node is a function of the node ``through``, as random numbers at ``source`` show.
-
-        With ``whole`` they are whole numbers below it.
-        """
+    def is_equal(self, source: Any, through: Any, target: Any, function: Callable[[Any], Any]) -> bool:
+        """Return whether a node is a function of the node ``through``, as random numbers at ``source`` show."""
         shape = [3 if size is None else size for size in self.shape(source)]
-        random = np.random.default_rng(0)
-        numbers = random.integers(0, whole, shape) if whole else 3 * random.standard_normal(shape)
-        given = tf.constant(numbers, self.dtype(source))
+        given = tf.constant(3 * np.random.default_rng(0).standard_normal(shape), self.dtype(source))
         try:
             with tf.init_scope(), tf.device("CPU"):
                 found, wanted = self._run(source, target, given), function(self._run(source, through, given)).numpy()
         except (KeyError, ValueError, tf.errors.OpError):
             return False
-        tolerance = 0 if whole else 32 * resolution(found.dtype)
-        values = np.asarray(found, float)
+        tolerance, values = 32 * resolution(found.dtype), np.asarray(found, float)
         close = found.shape == wanted.shape and np.abs(values - wanted) <= tolerance * (1 + np.abs(wanted))
         return bool(np.all(close))
 

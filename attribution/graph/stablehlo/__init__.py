@@ -5,8 +5,7 @@ Keras on JAX, ``jax2tf``, orbax-export and the exporters of PyTorch put a whole 
 on TensorFlow writes for it, so that nothing downstream knows of the difference. A graph with a module that holds
 something without a translation stays as it is.
 
-``text`` reads modules, ``values`` are what their operations compute, ``counting`` are numbers known while translating,
-``operations`` and ``windows`` the translations.
+``text`` reads modules, ``values`` are what their operations compute, ``operations`` and ``windows`` the translations.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ import tensorflow as tf
 from attribution.errors import described
 from attribution.graph import _tf_internals
 from attribution.graph.recognize import recognize
-from attribution.graph.stablehlo import counting, operations, windows
-from attribution.graph.stablehlo.text import Operation, Region, Unreadable, read
-from attribution.graph.stablehlo.values import Untranslatable, Value
+from attribution.graph.stablehlo import operations, windows
+from attribution.graph.stablehlo.text import Operation, Region, read
+from attribution.graph.stablehlo.values import Untranslatable, Value, counted
 from attribution.graph.view import MODULE, insert_body, node_of, without_nodes
 
 __all__ = ["MODULE", "Untranslatable", "lower"]
@@ -98,8 +97,6 @@ def _translated(
             outputs = [tf.convert_to_tensor(value.full()).name for value in _Translator().run(body, given)]
     except Untranslatable:
         raise
-    except Unreadable as error:
-        raise Untranslatable(str(error)) from error
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError) as error:
         raise Untranslatable(f"a module of a form that is not known ({described(error)})") from error
     values = {f"argument_{number}": _known(name, nodes, weights) for number, name in enumerate(_arguments(call))}
@@ -144,9 +141,9 @@ class _Translator:
     def _translate(self, operation: Operation, operands: list[Value]) -> list[Value]:
         if operation.kind == "stablehlo.while":
             return self._unrolled(operation, operands)
-        counted = counting.counted(operation, operands)
-        if counted is not None:
-            return [Value(operation.types[0], items=counted)]
+        numbers = counted(operation, operands)
+        if numbers is not None:
+            return [Value(operation.types[0], items=numbers)]
         translation = _TRANSLATIONS.get(operation.name, operations.elementwise)
         found = translation(operation, operands)
         return found if isinstance(found, list) else [found]

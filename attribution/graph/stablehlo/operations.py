@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph.stablehlo import counting
 from attribution.graph.stablehlo.text import Operation, Type, array
-from attribution.graph.stablehlo.values import Untranslatable, Value, cast, ordered, run, sizes_from, sizes_like, vector
-
-# Custom calls that pass on what they are given.
-_MARKS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape")
+from attribution.graph.stablehlo.values import (
+    Untranslatable,
+    Value,
+    cast,
+    clamped,
+    combined,
+    ordered,
+    run,
+    sizes_from,
+    sizes_like,
+    vector,
+)  # fmt: skip
 
 # Elementwise operations
 
@@ -78,8 +85,28 @@ def _at_each_place(kind: Type, operands: list[Value], function: Callable[..., An
     return Value(kind, result, stretched, sizes_like(kind, operands))
 
 
+def _maximum(operation: Operation, operands: list[Value]) -> Value:
+    for value, bound in (operands, operands[::-1]):
+        if _is_everywhere(bound, -math.inf):
+            return value
+    return elementwise(operation, operands)
+
+
+def _select(operation: Operation, operands: list[Value]) -> Value:
+    """Return a choice at each place, or what a known condition chooses."""
+    condition = operands[0].constant()
+    if condition is not None and condition.size == 1:
+        return operands[1 if condition.item() else 2]
+    return elementwise(operation, operands)
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "EQ": tf.equal, "NE": tf.not_equal, "LT": tf.less, "LE": tf.less_equal, "GT": tf.greater, "GE": tf.greater_equal,
+}  # fmt: skip
+
+
 def _compare(operation: Operation, operands: list[Value]) -> Value:
-    return _at_each_place(operation.types[0], operands, counting.COMPARISONS[operation.direction])
+    return _at_each_place(operation.types[0], operands, _COMPARISONS[operation.direction])
 
 
 def _convert(operation: Operation, operands: list[Value]) -> Value:
@@ -92,8 +119,6 @@ def _custom_call(operation: Operation, operands: list[Value]) -> list[Value]:
     name = found[1] if found else ""
     if name == "shape_assertion":
         return []
-    if name in _MARKS:
-        return operands
     function = _ELEMENTWISE.get(name.partition(".")[2])
     if function is None or len(operation.types) != 1:
         raise Untranslatable(f"stablehlo.custom_call @{name}")
@@ -106,11 +131,9 @@ def _custom_call(operation: Operation, operands: list[Value]) -> list[Value]:
 def _constant(operation: Operation, _: list[Value]) -> Value:
     kind = operation.types[0]
     found = array(operation.text, kind)
-    if kind.dtype.is_floating or found.ndim > 1 or found.size > counting.MOST_ITEMS:
-        if found.size > 1 and not any(found.strides):  # one number everywhere
-            return Value(kind, np.asarray(found.flat[0]), frozenset(range(found.ndim)))
-        return Value(kind, found)
-    return Value(kind, found, items=[int(one) for one in found.ravel()])
+    if found.size > 1 and not any(found.strides):  # one number everywhere
+        return Value(kind, np.asarray(found.flat[0]), frozenset(range(found.ndim)))
+    return Value(kind, found)
 
 
 def _dimension_size(operation: Operation, operands: list[Value]) -> Value:
@@ -183,7 +206,7 @@ def _concatenate(operation: Operation, operands: list[Value]) -> Value:
     sizes = sizes_like(kind, operands)
     if kind.sizes[axis] is None:
         lengths = [one.size(axis) for one in operands]
-        sizes[axis] = functools.reduce(functools.partial(counting.combined, "add"), lengths)
+        sizes[axis] = functools.reduce(functools.partial(combined, "add"), lengths)
     return Value(kind, run(tf.concat, [operand.full() for operand in operands], axis), sizes=sizes)
 
 
@@ -205,7 +228,7 @@ def _cut(kind: Type, operand: Value, parts: list[slice], taken: Sequence[Any] = 
 
 def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
     """Return a slice whose bounds are values."""
-    bounds = [bound.items or tf.unstack(bound.full()) for bound in operands[1:]]
+    bounds = [bound.counts() or tf.unstack(bound.full()) for bound in operands[1:]]
     parts = [slice(*three) for three in zip(*bounds, strict=True)]
     for axis, part in enumerate(parts):
         size = operands[0].sizes[axis]
@@ -218,7 +241,7 @@ def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
 
 def _dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
     """Return a slice of fixed sizes whose start is a value."""
-    starts = [start.full() if start.items is None else start.items[0] for start in operands[1:]]
+    starts = [(start.counts() or [start.full()])[0] for start in operands[1:]]
     return _part(operands[0], dict(enumerate(starts)), operation.integers("sizes"), operation.types[0])
 
 
@@ -230,9 +253,9 @@ def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: T
     parts, fixed = [], list(kind.sizes)
     for axis, size in enumerate(taken):
         is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
-        last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
-        start = counting.clamped(0, places.get(axis, 0), last)
-        parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
+        last = 0 if is_whole else combined("subtract", table.size(axis), size)
+        start = clamped(0, places.get(axis, 0), last)
+        parts.append(slice(None) if is_whole else slice(start, combined("add", start, size)))
         if axis in left:
             fixed.insert(axis, 1)
     part = _cut(Type(tuple(fixed), kind.dtype), table, parts, taken)
@@ -247,12 +270,12 @@ def _dynamic_update_slice(operation: Operation, operands: list[Value]) -> Value:
     if not changed:
         return update
     axis = changed[0]
-    place, length, step = operands[2 + axis].items, kind.sizes[axis], update.type.sizes[axis]
-    if len(changed) > 1 or place is None or not all(isinstance(size, int) for size in (*place, length, step)):
+    place, length = operands[2 + axis].counts(), kind.sizes[axis]
+    if len(changed) > 1 or place is None or not all(isinstance(size, int) for size in (*place, length)):
         raise Untranslatable("stablehlo.dynamic_update_slice at a place that is computed")
-    if length % step or min(max(place[0], 0), length - step) % step:
-        raise Untranslatable("stablehlo.dynamic_update_slice of uneven steps")
-    pieces = _pieces(whole, update.type, axis, step) | {min(max(place[0], 0), length - step): update}
+    if update.type.sizes[axis] != 1:
+        raise Untranslatable("stablehlo.dynamic_update_slice of more than one step")
+    pieces = _pieces(whole, update.type, axis) | {min(max(place[0], 0), length - 1): update}
 
     def joined() -> Any:
         return run(tf.concat, [pieces[start].full() for start in sorted(pieces)], axis)
@@ -260,14 +283,14 @@ def _dynamic_update_slice(operation: Operation, operands: list[Value]) -> Value:
     return Value(kind, sizes=sizes_like(kind, [whole]), pieces=(axis, pieces), later=joined)
 
 
-def _pieces(whole: Value, kind: Type, axis: int, step: int) -> dict[int, Value]:
+def _pieces(whole: Value, kind: Type, axis: int) -> dict[int, Value]:
     """Return an array's steps by their place; those of an array that was not written so are cut when needed."""
     if whole.pieces is not None and whole.pieces[0] == axis and whole.pieces[1][0].type == kind:
         return whole.pieces[1]
     found = {}
-    for start in range(0, whole.type.sizes[axis], step):
+    for start in range(whole.type.sizes[axis]):
         parts = [slice(None)] * whole.rank
-        parts[axis] = slice(start, start + step)
+        parts[axis] = slice(start, start + 1)
         later = functools.partial(lambda parts: _cut(kind, whole, parts).full(), parts)
         found[start] = Value(kind, sizes=sizes_like(kind, [whole]), later=later)
     return found
@@ -279,27 +302,16 @@ def _pad(operation: Operation, operands: list[Value]) -> Value:
         raise Untranslatable("stablehlo.pad between values")
     changes = zip(operands[0].sizes, operation.types[0].sizes, low, high, strict=True)
     sizes = [size if any(counts) else known for known, size, *counts in changes]
-    by_zeros = _is_everywhere(operands[1], 0) and min(low + high, default=0) >= 0
-    return Value(
-        operation.types[0],
-        sizes=sizes,
-        padded=(operands[0], low, high) if by_zeros else (),
-        later=lambda: padded(operands[0].full(), operands[1].full(), low, high),
-    )
+    return Value(operation.types[0], padded(operands[0].full(), operands[1].full(), low, high), sizes=sizes)
 
 
 def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int]) -> Any:
     """Return a tensor with values before and after those of each axis; negative counts cut."""
     paddings = [(max(before, 0), max(after, 0)) for before, after in zip(low, high, strict=True)]
     if any(map(any, paddings)):
-        x = run(_padded_with, x, value, paddings)
+        x = run(lambda x, value: tf.pad(x, paddings, constant_values=value), x, value)
     parts = tuple(slice(max(-a, 0), min(b, 0) or None) for a, b in zip(low, high, strict=True))
     return run(lambda a: a[parts], x) if any(part != slice(0, None) for part in parts) else x
-
-
-def _padded_with(x: Any, value: Any, paddings: Any) -> Any:
-    is_zero = isinstance(value, np.ndarray) and not value.any()
-    return tf.pad(x, paddings, constant_values=0 if is_zero else value)
 
 
 def _iota(operation: Operation, operands: list[Value]) -> Value:
@@ -308,9 +320,7 @@ def _iota(operation: Operation, operands: list[Value]) -> Value:
     numbers = run(tf.cast, run(tf.range, sizes[axis]), kind.dtype)
     for _ in range(len(sizes) - axis - 1):
         numbers = run(tf.expand_dims, numbers, -1)
-    counts = len(sizes) == 1 and kind.dtype.is_integer and isinstance(numbers, np.ndarray)
-    items = [int(number) for number in numbers] if counts and numbers.size <= counting.MOST_ITEMS else None
-    return Value(kind, numbers, frozenset(range(len(sizes))) - {axis}, sizes, items)
+    return Value(kind, numbers, frozenset(range(len(sizes))) - {axis}, sizes)
 
 
 def _reverse(operation: Operation, operands: list[Value]) -> Value:
@@ -409,10 +419,10 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     """Return rows of a table, or windows of it: slices of full size but on the axes that indices choose from."""
     table, indices, kind = operands[0], operands[1], operation.types[0]
     axes, last = operation.integers("start_index_map"), operation.integers("index_vector_dim", (0,))[0]
-    taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
+    taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].counts() or [None] * table.rank
     collapsed, batch = operation.integers("collapsed_slice_dims"), operation.integers("operand_batching_dims")
     if (indices.rank, last) == (1, 0) and None not in taken:
-        starts = indices.items or tf.unstack(indices.full())
+        starts = indices.counts() or tf.unstack(indices.full())
         return _part(table, dict(zip(axes, starts, strict=True)), taken, kind, collapsed)
     chosen = sorted(axis for axis in axes if axis in collapsed or taken[axis] != table.sizes[axis]) or axes[:1]
     whole = [axis for axis in range(table.rank) if axis not in (*chosen, *batch)]
@@ -420,7 +430,7 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     is_known = all(isinstance(taken[axis], int) for axis in chosen) and all(taken[a] == table.sizes[a] for a in whole)
     if last < indices.rank - 1 or not (is_known and {*collapsed} <= {*chosen}):
         raise Untranslatable("stablehlo.gather of other things than rows and windows")
-    bounds = [counting.combined("subtract", table.size(axis), taken[axis]) for axis in chosen]
+    bounds = [combined("subtract", table.size(axis), taken[axis]) for axis in chosen]
     along = operation.integers("start_indices_batching_dims")
     order = [*along, *(axis for axis in range(last) if axis not in along)]
     places = _places(indices, last, [axes.index(axis) for axis in chosen], bounds)
@@ -503,7 +513,8 @@ def _is_everywhere(value: Value, number: float) -> bool:
 
 
 TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
-    "compare": _compare, "convert": _convert, "custom_call": _custom_call, "constant": _constant,
+    "maximum": _maximum, "select": _select, "compare": _compare, "convert": _convert,
+    "custom_call": _custom_call, "constant": _constant,
     "get_dimension_size": _dimension_size, "broadcast_in_dim": _broadcast, "dynamic_broadcast_in_dim": _broadcast,
     "reshape": _reshape, "dynamic_reshape": _reshape, "transpose": _transpose, "concatenate": _concatenate,
     "slice": _slice, "real_dynamic_slice": _real_dynamic_slice, "dynamic_slice": _dynamic_slice,

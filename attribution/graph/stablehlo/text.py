@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.graph.view import Untranslatable
+
 MOST_NESTED = 40  # regions within regions
 
 _TYPES = {
@@ -28,10 +30,6 @@ _LOCATION = re.compile(r"#(loc\d*) = loc\((.*)\)")
 _TRAILING = re.compile(r" loc\((#loc\d*|\"[^\"]*\"|unknown)\)")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BLOCK = re.compile(r"\^bb\d+\((.*)\):")
-
-
-class Unreadable(ValueError):
-    """The text is of a form that this module does not know; the message says which."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,14 +112,14 @@ def read(text: str) -> tuple[list[Type], Region]:
 
     Raises
     ------
-    Unreadable
+    Untranslatable
         If the text has another form.
     """
     places = _Places(text)
     lines = (line.strip() for line in text.splitlines() if not line.startswith("#"))
     main = next((line for line in lines if line.startswith("func.func") and "@main(" in line), None)
     if main is None:
-        raise Unreadable("no function main")
+        raise Untranslatable("no function main")
     arguments = _signature(main)
     body = Region([name for name, _ in arguments])
     opened = [Operation("func.func", [], [], "", [], [body])]  # what the lines are inside of, from the outermost on
@@ -137,7 +135,7 @@ def read(text: str) -> tuple[list[Type], Region]:
             inner.regions.append(Region(re.findall(r"(%\w+) = %", inner.text)))
         elif block := _BLOCK.match(line):
             if inner.regions[-1].operations:
-                raise Unreadable("a region of several blocks")
+                raise Untranslatable("a region of several blocks")
             inner.regions[-1].arguments = [name for name, _ in _signature(block[1])]
         elif line:
             operation = _operation(line, scope)
@@ -146,8 +144,8 @@ def read(text: str) -> tuple[list[Type], Region]:
                 opened.append(operation)
                 operation.regions = [] if operation.kind.endswith(".while") else [Region([])]
         if len(opened) > MOST_NESTED:
-            raise Unreadable(f"more than {MOST_NESTED} regions within each other")
-    raise Unreadable("a region without an end")
+            raise Untranslatable(f"more than {MOST_NESTED} regions within each other")
+    raise Untranslatable("a region without an end")
 
 
 def array(text: str, kind: Type) -> np.ndarray:
@@ -155,12 +153,12 @@ def array(text: str, kind: Type) -> np.ndarray:
 
     Raises
     ------
-    Unreadable
+    Untranslatable
         If it is written otherwise, or its shape is open.
     """
     found = re.search(r"dense<(.*)>", text, re.DOTALL)
     if not found or None in kind.sizes:
-        raise Unreadable(f"a constant written as {text[:40]}")
+        raise Untranslatable(f"a constant written as {text[:40]}")
     content, dtype = found[1], kind.dtype.as_numpy_dtype
     if content.startswith('"0x'):
         data = bytes.fromhex(content[3:-1])
@@ -183,14 +181,14 @@ def _types(text: str) -> list[Type]:
     """Return the types of the results, from what follows the last colon of a line."""
     text = text.rpartition("->")[2]
     if _TENSOR.sub("", text).strip("(), "):
-        raise Unreadable(f"the type {text.strip()[:60]}")
+        raise Untranslatable(f"the type {text.strip()[:60]}")
     found = _TENSOR.findall(text)
     return [_type(sizes, kind) for sizes, kind in found]
 
 
 def _type(sizes: str, kind: str) -> Type:
     if kind not in _TYPES:
-        raise Unreadable(f"numbers of the type {kind}")
+        raise Untranslatable(f"numbers of the type {kind}")
     return Type(tuple(None if size == "?" else int(size) for size in sizes.split("x")[:-1]), _TYPES[kind])
 
 
@@ -205,7 +203,7 @@ def _operation(line: str, scope: str) -> Operation:
     """Return the operation of a line; the types of one with regions come after these."""
     match = _LINE.fullmatch(line)
     if match is None:
-        raise Unreadable(f"the line {line[:60]}")
+        raise Untranslatable(f"the line {line[:60]}")
     kind, rest = match["kind"].strip('"'), match["rest"]
     name, _, count = (match["results"] or "").strip().partition(":")
     results = [f"{name}#{number}" for number in range(int(count))] if count else name.split(", ") if name else []

@@ -2,7 +2,8 @@
 
 Two things are done while translating, because they are lost afterwards. A broadcast is delayed until something needs
 all its values, since TensorFlow's own arithmetic broadcasts: a bias stays a vector. Arrays and numbers that are known
-are computed here and now.
+are computed here and now. Of a vector of sizes, some may be known and others depend on the size of a batch: it is a
+list, each of them a number or a scalar tensor.
 """
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph import _tf_internals
-from attribution.graph.stablehlo.text import Type
+from attribution.graph.stablehlo.text import Operation, Type
 from attribution.graph.view import Untranslatable
 
-__all__ = ["Untranslatable", "Value", "cast", "ordered", "run", "sizes_from", "sizes_like", "vector"]
+__all__ = [
+    "Untranslatable", "Value", "cast", "clamped", "combined", "counted", "ordered", "run", "sizes_from", "sizes_like",
+    "vector",
+]  # fmt: skip
 
+MOST_ITEMS = 64  # numbers in a vector that counts
 _MOST_FOLDED = 1 << 20  # elements of a constant that is computed here
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": tf.add, "subtract": tf.subtract, "multiply": tf.multiply, "maximum": tf.maximum, "minimum": tf.minimum,
+    "divide": tf.truncatediv, "remainder": tf.truncatemod, "and": tf.bitwise.bitwise_and, "or": tf.bitwise.bitwise_or,
+}  # fmt: skip
+_OF_EQUALS: dict[str, Callable[[Any], Any]] = {"subtract": lambda a: 0, "maximum": lambda a: a, "minimum": lambda a: a}
+_LEAVES = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}  # the second number that changes nothing
 
 
 @dataclasses.dataclass(eq=False)
@@ -47,8 +58,6 @@ class Value:
         Of what a reshape gives: what it was given.
     window
         Of a sum over windows: its input and the window.
-    padded
-        Of what zeros were added to: that, and how many before and after each axis.
     pieces
         Of an array that is written step by step: its axis, and each step's values by their place.
     """
@@ -61,7 +70,6 @@ class Value:
     later: Callable[[], Any] | None = None
     origin: Value | None = None
     window: tuple[Any, ...] = ()
-    padded: tuple[Any, ...] = ()
     pieces: tuple[int, dict[int, Value]] | None = None
 
     def __post_init__(self) -> None:
@@ -77,6 +85,13 @@ class Value:
         if self.sizes[axis] is None:
             self.sizes[axis] = tf.shape(self.full())[axis]
         return self.sizes[axis]
+
+    def counts(self) -> list[Any] | None:
+        """Return the whole numbers of a scalar or a vector, as far as they are known; ``None`` for anything else."""
+        is_small = self.rank < 2 and None not in self.type.sizes and math.prod(self.type.sizes) <= MOST_ITEMS
+        if self.items is None and is_small and self.type.dtype.is_integer and self.constant() is not None:
+            self.items = [int(number) for number in np.ravel(self.full())]
+        return self.items
 
     def short(self) -> Any:
         """Return the values, not yet broadcast."""
@@ -149,7 +164,7 @@ def sizes_from(kind: Type, shape: Sequence[Value]) -> list[Any]:
     """Return the sizes of a result whose shape another value, if there is one, gives."""
     if not shape:
         return list(kind.sizes)
-    given = shape[0].items or tf.unstack(shape[0].full())
+    given = shape[0].counts() or tf.unstack(shape[0].full())
     return [known if known is not None else one for known, one in zip(kind.sizes, given, strict=True)]
 
 
@@ -165,3 +180,41 @@ def ordered(x: Any, given: Sequence[Any], wanted: Sequence[Any]) -> Any:
 def cast(x: Any, kind: Type) -> Any:
     """Return values in the type that an operation declares."""
     return x if tf.as_dtype(x.dtype) == kind.dtype else run(tf.cast, x, kind.dtype)
+
+
+def counted(operation: Operation, operands: list[Value]) -> list[Any] | None:
+    """Return the result of an operation on numbers that count; ``None`` if it is none, or all of them are known."""
+    if operation.name not in (*_BINARY, "concatenate", "convert", "reshape", "broadcast_in_dim"):
+        return None
+    kind = operation.types[0]
+    types = {one.dtype.is_integer for one in (kind, *(operand.type for operand in operands))}
+    if types != {True} or len(kind.sizes) > 1 or None in kind.sizes:
+        return None
+    items = [one.counts() or ([one.full()] if one.rank == 0 else None) for one in operands]
+    if None in items or all(isinstance(item, int) for one in items for item in one or ()):
+        return None
+    if operation.name in _BINARY:
+        return [combined(operation.name, a, b) for a, b in zip(*items, strict=True)]
+    joined, count = [item for one in items for item in one or ()], math.prod(kind.sizes)
+    return joined * (count // len(joined)) if count <= MOST_ITEMS else None
+
+
+def combined(kind: str, a: Any, b: Any) -> Any:
+    """Return a sum, a product and so on of two numbers, known or not."""
+    if isinstance(a, int) and isinstance(b, int):
+        return int(run(_BINARY[kind], np.int64(a), np.int64(b)))
+    if a is b and kind in _OF_EQUALS:
+        return _OF_EQUALS[kind](a)
+    if isinstance(a, int) and kind in ("add", "multiply"):
+        a, b = b, a
+    if isinstance(b, int) and _LEAVES.get(kind) == b:
+        return a
+    dtype = a.dtype if tf.is_tensor(a) else b.dtype
+    return _BINARY[kind](tf.cast(a, dtype), tf.cast(b, dtype))
+
+
+def clamped(low: Any, item: Any, high: Any) -> Any:
+    """Return a number between two others, of which the second is not less than the first."""
+    if low == high or (isinstance(low, int) and isinstance(item, int) and item <= low):
+        return low
+    return combined("minimum", combined("maximum", item, low), high)

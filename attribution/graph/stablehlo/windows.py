@@ -66,7 +66,7 @@ def _convolution(operation: Operation, operands: list[Value]) -> Value:
     positions = sorted(set(left) - {"b", "f"})
     kernel = ordered(operands[1].full(), right, [*positions, "i", "o"])
     size = tuple(int(one) for one in kernel.shape[: len(positions)])
-    operand, window = _with_padding(operands[0], _Window.of(operation, size, ("stride", "pad", "rhs_dilate")), left)
+    operand, window = operands[0], _Window.of(operation, size, ("stride", "pad", "rhs_dilate"))
     x = ordered(operand.full(), left, ["b", *positions, "f"])
     groups = operation.integers("feature_group_count", (1,))[0]
     spread, kind = operation.integers("lhs_dilate"), operation.types[0]
@@ -77,20 +77,6 @@ def _convolution(operation: Operation, operands: list[Value]) -> Value:
         result = _convolved(x, kernel, window, groups)
     sizes = [operand.sizes[left.index("b")] if axis == "b" else kind.sizes[place] for place, axis in enumerate(out)]
     return Value(kind, cast(ordered(result, ["b", *positions, "f"], out), kind), sizes=sizes)
-
-
-def _with_padding(operand: Value, window: _Window, axes: Sequence[str]) -> tuple[Value, _Window]:
-    """Let a convolution pad by itself where zeros were added while channels are first, as Keras on PyTorch does.
-
-    Zeros that were added to channels last are a layer before the convolution.
-    """
-    if not operand.padded or axes[-1] == "f":
-        return operand, window
-    source, low, high = operand.padded
-    places = [axes.index(axis) for axis in sorted(set(axes) - {"b", "f"})]
-    added = dataclasses.replace(window, low=tuple(low[one] for one in places), high=tuple(high[one] for one in places))
-    is_own = not any(window.low + window.high) and added.padding([source.type.sizes[one] for one in places]) == "SAME"
-    return (source, added) if is_own and sum(low + high) == sum(added.low + added.high) else (operand, window)
 
 
 def _axes(operation: Operation) -> list[list[str]]:
@@ -130,15 +116,10 @@ def _is_of_depthwise(window: _Window) -> bool:
 
 
 def _transposed(x: Any, kernel: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any]) -> Any:
-    """Return a transposed convolution, one over values that were spread apart, of an image or a signal."""
-    if len(lengths) == 1:  # as over an image of height 1
-        sizes, strides, low, high, gaps = dataclasses.astuple(window)
-        image = _Window((1, *sizes), (1, *strides), (0, *low), (0, *high), (1, *gaps))
-        x, kernel = tf.expand_dims(x, 1), run(tf.expand_dims, kernel, 0)
-        return tf.squeeze(_transposed(x, kernel, image, (1, *spread), (1, *lengths)), 1)
+    """Return a transposed convolution, one over values that were spread apart, of an image."""
     forward = _forward(x, window, spread, lengths)
     if forward is None:
-        raise Untranslatable("stablehlo.convolution that is transposed in groups, over 3 axes or with gaps")
+        raise Untranslatable("stablehlo.convolution that is transposed in groups, with gaps or not over an image")
     flipped = run(lambda k: tf.transpose(tf.reverse(k, [0, 1]), [0, 1, 3, 2]), kernel)
     named = forward.padding(lengths)
     paddings = [0, 0, forward.low[0], forward.high[0], forward.low[1], forward.high[1], 0, 0]
@@ -186,7 +167,6 @@ def _pooled(operand: Value, window: _Window, joined: str) -> Any:
 # By the operation that joins.
 _POOLS: dict[str, Callable[[Any, _Window, str], Any]] = {
     "maximum": lambda x, window, padding: tf.nn.max_pool(x, window.size, window.stride, padding),
-    "minimum": lambda x, window, padding: -tf.nn.max_pool(-x, window.size, window.stride, padding),
     "add": lambda x, window, padding: _average(x, window, padding) * tf.constant(math.prod(window.size), x.dtype),
 }
 

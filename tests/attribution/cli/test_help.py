@@ -1,6 +1,8 @@
 """--help describes a command, its cost and its flags."""
 
 import ast
+import copy
+import importlib
 import os
 import pathlib
 import re
@@ -10,7 +12,7 @@ import sys
 import pytest
 from absl import flags
 
-from attribution.cli import define_common_flags, help_text
+from attribution.cli import FLAGS_OF_A_SCREEN, define_common_flags, help_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "docs", "scripts", "tools")
@@ -46,6 +48,17 @@ def test_description_own_flags_and_shared_flags_in_this_order():
         "What it does.", "Cost: nothing.", f"{__name__}:", "attribution.cli:",
     ]  # fmt: skip
     assert "(default: 'a,b')" in shown and "(default: '3')" in shown
+
+
+def test_the_first_screen_has_twelve_flags_and_says_how_many_more_there_are():
+    assert FLAGS_OF_A_SCREEN == 12
+    for name in ("svea.benchmark", "bim.metrics", "clevr_xai.evaluate", "attribution.explain.__main__"):
+        values = copy.deepcopy(importlib.import_module(name).FLAGS)
+        count = len(list(values))
+        text = help_text(values, "", name, full=False)
+        shown = [line for line in text.splitlines() if line.startswith("  --")]
+        assert 5 < len(shown) <= 12 < count and any("--methods" in line for line in shown)
+        assert text.endswith(f"--helpfull shows {count - len(shown)} more flags.")
 
 
 def test_help_of_scripts_that_are_no_python():

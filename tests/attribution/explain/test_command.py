@@ -471,7 +471,7 @@ def test_a_csv_file_of_a_vector_names_its_features(run, from_function, tmp_path)
     np.testing.assert_array_equal(np.load("m.npz")["inputs"], [[1, 2, 3], [4, 5, 6]])
 
 
-def test_a_waveform_is_drawn_next_to_its_map_on_the_spectrogram(run, from_function, tmp_path):
+def test_of_a_waveform_the_maps_on_its_spectrogram_are_not_drawn(run, from_function, tmp_path):
     kernel = np.random.default_rng(0).normal(size=(3, 3, 1, 4)).astype(np.float32)
 
     def scores(x):
@@ -480,7 +480,11 @@ def test_a_waveform_is_drawn_next_to_its_map_on_the_spectrogram(run, from_functi
 
     model = from_function(scores, 128)
     np.save(tmp_path / "wave.npy", np.random.default_rng(1).normal(size=(2, 128)))
-    code, out, _ = run(f"--model={model.path}", "--image=wave.npy", "--methods=gradient,grad_cam", "--maps=m.npz")
-    assert code == 0 and out.endswith("written to maps.png and m.npz\n")
+    flags = f"--model={model.path}", "--image=wave.npy"
+    code, out, err = run(*flags, "--methods=gradient,grad_cam", "--maps=m.npz")
+    assert code == 0 and out.endswith("written to maps.png and m.npz\n") and "'grad_cam' has maps on axes" in err
     kept = np.load("m.npz")
     assert kept["gradient"].shape == (2, 128) and kept["grad_cam"].shape == (2, 7, 17)
+    assert run(*flags, "--methods=grad_cam", "--maps=m.npz")[1].endswith("written to m.npz\n")
+    code, _, err = run(*flags, "--methods=grad_cam")
+    assert code == 2 and err.endswith("which are not plotted; name a file for the values, --maps=maps.npz\n")

@@ -115,6 +115,22 @@ def test_a_difference_from_a_constant_keeps_its_sign(from_function):
     check(from_function(scores, 3), x, scores(x), remaining=0)
 
 
+def test_channels_that_are_first_behind_a_transpose_as_pytorch_writes_them(from_function):
+    random = np.random.default_rng(0)
+    kernels = random.normal(size=(3, 3, 3, 4)), random.normal(size=(1, 3, 4, 5))
+    first, second = (one.astype(np.float32) for one in kernels)
+    scale, head = np.float32([1, 2, 3, 4]), np.eye(5, 3, dtype=np.float32)
+
+    def scores(x):
+        y = tf.transpose(tf.nn.conv2d(x, first, 1, "SAME"), (0, 3, 1, 2)) + scale.reshape(4, 1, 1)
+        y = tf.nn.relu(y * scale.reshape(1, 4, 1, 1) - 1.0)
+        y = tf.nn.conv2d(tf.transpose(y, (0, 2, 3, 1)), second, 1, "SAME")
+        return tf.matmul(tf.reduce_mean(tf.nn.relu(y), (1, 2)), head)
+
+    x = random.normal(size=(2, 6, 6, 3)).astype(np.float32)
+    check(from_function(scores, 6, 6, 3), x, scores(x), remaining=0)
+
+
 def test_a_layer_with_two_uses_is_left_alone(from_function):
     kernel = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution import batching
 from attribution.methods.libraries import EXACT, libraries
 from attribution.methods.perturbation import random_masks
-from attribution.model import batching
 
 pytestmark = [pytest.mark.filterwarnings("ignore::attribution.errors.MissedSum", "ignore::UserWarning")]
 ROWS = 3

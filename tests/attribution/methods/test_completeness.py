@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import MissedSum
-from attribution.methods.method import Residuals
+from attribution.methods.registry import Residuals
 
 GENERATOR = np.random.default_rng(21)
 FIRST, SECOND, END = (GENERATOR.normal(0, 0.6, shape).astype(np.float32) for shape in ((4, 6), (6, 6), (6, 3)))

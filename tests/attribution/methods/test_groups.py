@@ -10,9 +10,9 @@ import tensorflow as tf
 from sklearn.linear_model import Ridge
 
 import attribution
+from attribution import batching
 from attribution.errors import BadInput
 from attribution.methods import perturbation
-from attribution.model import batching
 
 X = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).normal(size=(6, 8)).astype(np.float32)

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution.batching import generator
 from attribution.errors import BadInput
 from attribution.methods import map_steps, resizing
 from attribution.methods.libraries import libraries
 from attribution.methods.perturbation import random_masks
-from attribution.model.batching import generator
 from tools.docs.document_libraries import PAGE, TABLE, page, table
 
 PRESETS = {

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution import batching
 from attribution.errors import BadInput
 from attribution.methods import perturbation
-from attribution.model import batching
 
 WEIGHTS = np.random.default_rng(4).normal(size=(8, 8, 2, 3)).astype(np.float32)
 IMAGES = np.random.default_rng(5).random((4, 8, 8, 2), dtype=np.float32)

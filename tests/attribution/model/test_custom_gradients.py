@@ -62,14 +62,12 @@ def two_results(x, y):
 
 def test_a_straight_through_gradient_is_kept(from_function):
     model = from_function(lambda x: tf.matmul(straight_through(2 * x), KERNEL), 4)
-    assert model._frozen.loaded is None
     assert_exact(model, X, TARGETS)
     np.testing.assert_allclose(attribution.explain("gradient", model, X, TARGETS), 6 * KERNEL.T[TARGETS], rtol=1e-6)
 
 
 def test_a_gradient_reads_values_from_inside(from_function):
     model = from_function(lambda x: tf.matmul(reads_what_it_computed(tf.tanh(x)), KERNEL), 4)
-    assert model._frozen.loaded is None
     assert_exact(model, X, TARGETS)
 
 
@@ -91,7 +89,6 @@ def test_a_custom_gradient_within_called_functions(from_function):
         return inner(x) * inner(2 * x)
 
     model = from_function(lambda x: tf.matmul(compiled(x) + inner(x), KERNEL), 4)
-    assert model._frozen.loaded is None
     assert_exact(model, X, TARGETS)
 
 
@@ -128,7 +125,6 @@ def test_activations_of_keras(tmp_path):
     network = small(*(keras.layers.Conv2D(6, 1, activation=activation) for activation in activations))
     network.export(tmp_path, verbose=False)
     model = attribution.load_model(tmp_path)
-    assert model._frozen.loaded is None
     assert not [node for node in model.graph.nodes.values() if "_gradient_op_type" in node.attr]
     assert_exact(model, np.random.default_rng(0).random((3, 8, 8, 3), dtype=np.float32))
 

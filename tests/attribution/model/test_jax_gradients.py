@@ -1,4 +1,4 @@
-"""Maps of files that JAX writes follow the file's own gradient, at every size and precision."""
+"""Maps of files that JAX writes follow the file's own gradient."""
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,7 @@ import tensorflow as tf
 from jax.experimental import jax2tf
 
 import attribution
+from attribution.errors import BadInput
 
 RANDOM = np.random.default_rng(0)
 
@@ -36,13 +37,16 @@ def gated(layers, dtype):
     return scores
 
 
-@pytest.mark.parametrize(
-    ("layers", "dtype"), [(1, "float32"), (40, "float32"), (1, "bfloat16"), (1, "float16"), (3, "bfloat16")]
-)
-def test_what_passes_no_gradient_in_the_file_passes_none_here(layers, dtype, tmp_path):
-    scores, inputs = gated(layers, dtype), RANDOM.normal(size=(3, 8)).astype(np.float32)
+@pytest.mark.parametrize("layers", [1, 40])
+def test_what_passes_no_gradient_in_the_file_passes_none_here(layers, tmp_path):
+    scores, inputs = gated(layers, "float32"), RANDOM.normal(size=(3, 8)).astype(np.float32)
     model = written(tmp_path / "m", scores, 8)
     expected = np.asarray(jax.grad(lambda x: scores(x)[:, 1].sum())(inputs))
     found = attribution.explain("gradient", model, inputs, targets=1)
-    tolerance = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}[dtype]  # rounding of sums in the type
-    np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_refused(dtype, tmp_path):
+    with pytest.raises(BadInput, match=f"computes in {dtype}, .*; export it in float32"):
+        written(tmp_path / "m", gated(1, dtype), 8)

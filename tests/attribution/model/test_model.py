@@ -145,35 +145,6 @@ def test_a_single_score_per_input_is_one_class(from_function):
     np.testing.assert_array_equal(attribution.explain("gradient", model, np.ones((3, 2), np.float32)), [[1, -2]] * 3)
 
 
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64])
-def test_inputs_of_every_precision(dtype, tmp_path):
-    kernel = np.random.default_rng(0).normal(size=(3, 3, 2, 4)).astype(np.float32)
-    module = tf.Module()
-    module.call = tf.function(
-        lambda x: {"scores": tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(x, tf.cast(kernel, dtype), 1, "SAME")), (1, 2))},
-        input_signature=[tf.TensorSpec((None, 6, 6, 2), dtype, name="x")],
-    )
-    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
-    model = attribution.load_model(tmp_path)
-    x = np.random.default_rng(1).normal(size=(3, 6, 6, 2)).astype(np.float32)
-    half = {tf.float16: 2e-3, tf.bfloat16: 2e-2, tf.float64: 1e-6}[dtype]
-
-    def exact(v):
-        return tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(v, kernel, 1, "SAME")), (1, 2))
-
-    rounded = tf.constant(tf.cast(tf.cast(x, dtype), tf.float32))
-    with tf.GradientTape() as tape:
-        tape.watch(rounded)
-        score = exact(rounded)[:, 1]
-    expected = tape.gradient(score, rounded).numpy()
-    found = attribution.explain("gradient", model, x, 1)
-    np.testing.assert_allclose(found, expected, atol=3 * half * np.abs(expected).max())
-    for method, options in (("integrated_gradients", {"points": 5}), ("smoothgrad", {"samples": 2}), ("grad_cam", {}),
-                            ("grad_cam_plus_plus", {}), ("score_cam", {}), ("occlusion", {})):  # fmt: skip
-        maps = attribution.explain(method, model, x, 1, **options)
-        assert maps.dtype == np.float32 and np.isfinite(maps).all() and maps.shape[:3] == (3, 6, 6)
-
-
 def test_a_switch_between_training_and_inference_is_off(tmp_path):
     kernel = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
     v1 = tf.compat.v1

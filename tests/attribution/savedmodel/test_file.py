@@ -368,33 +368,10 @@ def test_only_the_signature_that_takes_a_ragged_or_sparse_tensor_is_refused(tmp_
         model = attribution.load_model(tmp_path / folder, signature="two")
         x = np.eye(4, dtype=np.float32)
         np.testing.assert_allclose(model.scores({"x": x, "x_1": x}), 3 * kernel, rtol=1e-5)
-        for name, part in {"train": "rows", "sparse": "rows", "mixed": "z"}.items():
-            with pytest.raises(BadInput, match=f"'{name}' of .* takes the ragged or sparse tensor '{part}'"):
+        for name in ("train", "sparse", "mixed"):
+            with pytest.raises(BadInput, match=r"seems to be a part of a ragged or sparse tensor; export .* dense"):
                 attribution.load_model(tmp_path / folder, signature=name)
         module = tf.saved_model.load(str(tmp_path / folder))
-
-
-def test_a_named_tensor_cuts_off_what_computes_it(tmp_path):
-    """A data set's iterator of pictures and labels, a file that is read and decoded, and Python: none of them runs."""
-    v1 = tf.compat.v1
-    kernel = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
-    with tf.Graph().as_default(), v1.Session() as session:
-        rows = tf.data.Dataset.from_tensor_slices((np.zeros((2, 1, 4), np.float32), np.zeros((2, 1), np.int32)))
-        picture, label = v1.data.make_one_shot_iterator(rows).get_next()
-        read = tf.reshape(tf.io.decode_raw(tf.io.read_file("/none"), tf.float32), (-1, 4), "read")
-        python = tf.ensure_shape(v1.py_func(lambda: np.zeros((1, 4)), [], tf.float64), (None, 4))
-        python = tf.cast(python, tf.float32, "python")
-        with tf.control_dependencies([label, python]):
-            tf.identity((picture + 2 * read + 3 * python) @ kernel, "scores")
-        builder = v1.saved_model.Builder(str(tmp_path / "model"))
-        builder.add_meta_graph_and_variables(session, ["serve"])
-        builder.save()
-    inputs = ["IteratorGetNext:0", "read:0", "python:0"]
-    model = attribution.load_model(tmp_path / "model", inputs=inputs, output="scores:0")
-    x = np.eye(4, dtype=np.float32)
-    np.testing.assert_allclose(model.scores(dict.fromkeys(model.inputs, x)), 6 * kernel, rtol=1e-5)
-    with pytest.raises(BadInput, match="'ReadFile'"):
-        attribution.load_model(tmp_path / "model", inputs=[*inputs[:1], inputs[2]], output="scores:0")
 
 
 def test_a_file_without_the_tag_serve_says_which_tags_it_has(tmp_path):
@@ -416,46 +393,6 @@ def test_the_only_graph_loads_whatever_its_tag(tags, tmp_path):
         builder.save()
     scores = attribution.load_model(tmp_path / "model").scores(np.ones((1, 3), np.float32))
     np.testing.assert_allclose(scores, np.tanh(np.ones((1, 3))), rtol=1e-6)
-
-
-def _write_fed(path, network, inputs, output):
-    """Write a TensorFlow 1 file whose signature takes tensors that other operations compute, by name."""
-    v1 = tf.compat.v1
-    with tf.Graph().as_default() as graph, v1.Session() as session:
-        network(v1)
-        session.run(v1.global_variables_initializer())
-        signature = v1.saved_model.predict_signature_def(
-            {name: graph.get_tensor_by_name(tensor) for name, tensor in inputs.items()},
-            {"scores": graph.get_tensor_by_name(output)},
-        )
-        builder = v1.saved_model.Builder(str(path))
-        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
-        builder.save()
-
-
-def _trained_on_a_data_set(v1):
-    """Two columns from a data set's iterator, as training scripts of TensorFlow 1 have them, and a network."""
-    columns = tf.zeros((4, 3)), tf.zeros((4, 2))
-    first, second = v1.data.make_initializable_iterator(tf.data.Dataset.from_tensor_slices(columns).batch(2)).get_next()
-    scale = v1.get_variable("scale", initializer=tf.constant([[1.0, -1], [2, 0], [0, 3]]))
-    tf.add(tf.tanh(first) @ scale, second, name="scores")
-
-
-def test_a_signature_may_take_what_a_data_sets_iterator_gives(tmp_path):
-    names = {"a": "IteratorGetNext:0", "b": "IteratorGetNext:1"}
-    _write_fed(tmp_path / "model", _trained_on_a_data_set, names, "scores:0")
-    a, b = np.arange(6, dtype=np.float32).reshape(2, 3) / 4, np.array([[1, 2], [3, 4]], np.float32)
-    model = attribution.load_model(tmp_path / "model")
-    expected = np.tanh(a) @ [[1, -1], [2, 0], [0, 3]] + b
-    np.testing.assert_allclose(model.scores({"a": a, "b": b}), expected, rtol=1e-6)
-    gradients = attribution.explain("gradient", model, {"a": a, "b": b}, [1, 0], explain_input="a")
-    np.testing.assert_allclose(gradients, (1 - np.tanh(a) ** 2) * [[-1, 0, 3], [1, 2, 0]], atol=1e-6)
-
-
-def test_an_iterator_that_the_signature_does_not_replace_is_refused(tmp_path):
-    _write_fed(tmp_path / "model", _trained_on_a_data_set, {"a": "IteratorGetNext:0"}, "scores:0")
-    with pytest.raises(BadInput, match="'IteratorGetNext'"):
-        attribution.load_model(tmp_path / "model")
 
 
 def test_embeddings_whose_function_does_not_return_the_lookup_load(tmp_path):

@@ -2,6 +2,7 @@
 
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -246,3 +247,12 @@ def test_of_several_constants_the_chosen_one_is_taken(tmp_path):
         np.testing.assert_array_equal(model.scores({"x": x, "k": k}), (k + 1) * x)
         alone = attribution.load_model(tmp_path, given={"k": k})
         np.testing.assert_array_equal(attribution.explain("gradient", alone, x, 0), x * (k + 1) * [1, 0, 0])
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("layer", [keras.layers.Dense, keras.layers.LSTM])
+def test_half_precision_is_refused(policy, layer):
+    network = keras.Sequential([keras.Input((5, 4)), layer(3, dtype=policy), keras.layers.Flatten()])
+    kind = policy.removeprefix("mixed_")
+    with pytest.raises(BadInput, match=f"computes in {kind}, which is too coarse for gradients; export it in float32"):
+        attribution.load_model(network)

@@ -24,7 +24,7 @@ from attribution.errors import BadInput
 from attribution.plugins import loaded_object
 from attribution_benchmarks.cli.benchmark_command import Command
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import ExampleEvaluation, prepare
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, evaluated, load, prepare
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import of_maps
 from attribution_benchmarks.core.registry import benchmark_named
@@ -117,6 +117,24 @@ def test_saved_maps_give_the_same_scores(toy, tmp_path):
     assert np.load(maps / "gradient" / "3.npy").shape == (4, 4, 1)
     again = run(toy, tmp_path, f"--precomputed_maps={maps}")
     assert {name: row["value"] for name, row in again.items()} == {name: row["value"] for name, row in first.items()}
+
+
+def test_saved_maps_are_compared_with_the_named_row_of_the_paper(toy, tmp_path):
+    benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    published = dataclasses.replace(benchmark, paper=({"method": "gradient", "metric": "mass", "value": 0.7},))
+    maps = tmp_path / "maps"
+    run(toy, tmp_path, f"--save_maps={maps}")
+    (maps / "gradient").rename(maps / "theirs")
+    settings = ExampleSettings(precomputed_maps=str(maps))
+    asked = prepare(published, ["theirs=gradient", "gradient_x_input"], settings)
+    rows = {row["method"]: row for row in evaluated(load(asked)).rows}
+    assert rows["theirs"]["paper"] == 0.7 and rows["theirs"]["value"] == 1.0
+    assert rows["gradient_x_input"]["paper"] is None
+    assert "--methods=theirs=gradient,gradient_x_input" in asked.command()
+    with pytest.raises(BadInput, match="no method 'rise'; choose of 'gradient'"):
+        prepare(published, ["theirs=rise"], settings)
+    with pytest.raises(BadInput, match="name the maps alone, as --methods=theirs"):
+        prepare(benchmark, ["theirs=gradient"], settings)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 
 import numpy as np
 import pytest
@@ -72,6 +73,12 @@ def test_a_papers_spread_is_beside_ours():
     row = {"method": "a", "value": 0.5, "low": 0.4, "high": 0.6, "std": 0.1, "median": 0.55, "kind": "method"}
     row |= {"paper": 0.71, "paper_std": 0.27, "paper_median": 0.81}
     assert "0.50 (0.10) 0.55   0.40–0.60  0.71 (0.27) 0.81" in laid_out([Figures("Mass", [row], 2)], {})
+
+
+def test_the_deviation_is_over_the_networks_that_have_a_score():
+    row = {"method": "a", "value": 0.5, "kind": "method", "networks": [0.4, None, math.nan, 0.6]}
+    assert "0.50 ± 0.14" in laid_out([Figures("Mass", [row], 2)], {})
+    assert "±" not in laid_out([Figures("Mass", [row | {"networks": [0.5, None]}], 2)], {})
 
 
 def test_means_alone_where_a_column_is_brief():

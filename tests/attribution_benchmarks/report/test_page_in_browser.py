@@ -37,7 +37,7 @@ def address(results, report, tmp_path):
     """Return the address of the first page of a report."""
     wide = [replace(one, scores=replace(one.scores, text="a line that is wider than a phone " * 8)) for one in results]
     command = "python scripts/reproduce_tables.py " + "--methods=a.py:b " * 20
-    for name, text in render_pages(report(wide, command=command, full_command=command, custom=["twin"])).items():
+    for name, text in render_pages(report(wide, command=command, custom=["twin"])).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     return (tmp_path / "index.html").as_uri()
 
@@ -74,7 +74,7 @@ def test_names_are_shown_and_not_run(browser, documents, results, report, tmp_pa
         )
         for one, document in zip(results, renamed, strict=True)
     ]
-    texts = {"command": ATTACK, "full_command": ATTACK, "lead": ATTACK}
+    texts = {"command": ATTACK, "lead": ATTACK}
     data = report(named, titles={"best": ATTACK}, custom=[ATTACK], notes=[ATTACK], **texts)
     for name, text in render_pages(data).items():
         (tmp_path / name).write_text(text, encoding="utf-8")

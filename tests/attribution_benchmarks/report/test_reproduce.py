@@ -10,7 +10,6 @@ from attribution import cli
 from attribution_benchmarks.core import metric, registry
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.evaluation import prepare
-from attribution_benchmarks.core.settings import MapSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics import registry as shared
 from attribution_benchmarks.report import presets, reproduce
@@ -58,18 +57,6 @@ def test_benchmarks_accept_the_tasks_of_the_presets(quick):
         assert len(set(task.methods)) == len(task.methods)
 
 
-@pytest.mark.parametrize("exhaustive", [True, False])
-def test_exhaustive_tasks_take_all_points_of_integrated_gradients(exhaustive):
-    taken, errors = [], {name: registry.benchmark_named(name).map_error for name in registry.REPORTED}
-    assert {name for name, error in errors.items() if error} == {"bim", "clevr_xai"}
-    for task in tasks(False, networks=2, exhaustive=exhaustive):
-        if isinstance(task.settings, MapSettings):
-            assert task.settings.map_error == (0.0 if exhaustive else errors[task.benchmark])
-        run = prepare(registry.benchmark_named(task.place), task.methods, task.settings, store=ScoreStore(None))
-        taken += [given.get("map_error", 0) for name, (_, given) in run.methods.items() if "integrated" in name]
-    assert len(taken) >= 11 and set(taken) == ({0} if exhaustive else {0, 0.2})
-
-
 def test_one_network_alone_has_the_metrics_and_methods_that_are_once():
     first, *further = [task for task in tasks(False, networks=3) if task.benchmark == "bim" and task.random_networks]
     assert {"IIR", "integrated_gradients_smoothgrad"} == set(first.once) <= {*first.metrics, *first.methods}
@@ -79,12 +66,11 @@ def test_one_network_alone_has_the_metrics_and_methods_that_are_once():
     assert len(further) == 2
 
 
-def test_networks_beyond_the_default_number_are_not_scored_by_costly_methods():
+def test_each_further_network_is_a_task():
     first, *further = [task for task in tasks(False, networks=20) if task.benchmark == "svea"]
-    assert [task.network for task in further] == list(range(1, 20)) and first.seldom == ("rise",)
-    assert [task.network for task in further if "rise" in task.methods] == [1, 2, 3, 4]
+    assert [task.network for task in further] == list(range(1, 20)) and {task.series for task in further} == {"svea"}
     assert {task.settings.model for task in further} == {f"saved_models/svea/baseline_seed{n}" for n in range(1, 20)}
-    assert len([task for task in tasks(False, networks=5) if task.benchmark == "svea"]) == 5
+    assert all(task.methods == first.methods and task.settings.random_networks == 1 for task in (first, *further))
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -182,50 +168,11 @@ def test_custom_methods_are_scored_in_the_same_tables(report, toy, tmp_path, cap
         assert (report / f"{name}.html").read_text().count('class="badge">yours') == badges
     assert ">my_method.py:half under Toy does not fit: " in page and "shape" in page
     assert "towards_the_middle" in captured.out
-    (next_line,) = [line for line in captured.out.splitlines() if line.startswith("A full run has more: ")]
-    assert "--quick" not in next_line and "--output_dir" not in next_line and f"--methods={own}" in next_line
-    assert page.count("A full run has more: <code>python scripts/reproduce_tables.py ") == 1
     assert "A quick run, with fewer networks, inputs, samples and masks than a full run." in page
 
     before = {path: path.read_bytes() for path in sorted(report.rglob("*.*")) if path.is_file()}
     assert run(*flags) == 0
     assert {path: path.read_bytes() for path in before} == before
-
-
-def test_quick_tables_come_first_with_a_page_after_each_and_a_stopped_run_ends_with_the_same_bytes(
-    toy, tmp_path, monkeypatch, capsys
-):
-    published, stop, publish = [], [], reproduce.publish.publish
-
-    def recorded(directory, data):
-        printed = publish(directory, data)
-        page = (directory / "index.html").read_text()
-        published.append((max(row["n"] for one in data.results for row in one.rows), data.to_come))
-        assert ("Preliminary." in page) == bool(data.to_come)
-        assert ('http-equiv="refresh"' in page) == ("reloads itself" in page) == data.goes_on
-        if stop:
-            raise stop.pop()
-        return printed
-
-    def tables(directory):
-        files = [*(directory / "tables").iterdir(), *directory.glob("*.html"), directory / "manifest.json"]
-        return {file.name: file.read_bytes() for file in files}
-
-    monkeypatch.setattr(reproduce.publish, "publish", recorded)
-    flags = [f"--benchmarks={toy}:TOY", f"--methods={toy.parent / 'mine.py'}:half,smoothgrad"]
-    (toy.parent / "mine.py").write_text(OWN)
-    assert run(*flags, f"--output_dir={tmp_path / 'whole'}") == 0
-    (first, to_come), last = published
-    assert (first, last) == (6, (12, "")) and to_come == "1 of 2 tables are there."
-    assert capsys.readouterr().out.count("\nAt most ") == 2
-
-    stop.append(KeyboardInterrupt())
-    published.clear()
-    assert run(*flags, f"--output_dir={tmp_path / 'stopped'}") == 130
-    assert [number for number, _ in published] == [6, 6]
-    assert published[1][1] == "The run was stopped after 1 of 2 tables; the same command goes on."
-    assert run(*flags, f"--output_dir={tmp_path / 'stopped'}") == 0
-    assert tables(tmp_path / "stopped") == tables(tmp_path / "whole")
 
 
 def test_a_network_that_fits_no_benchmark_is_named_and_the_code_is_2(report, toy, capsys):
@@ -246,7 +193,7 @@ def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_pat
     )
     monkeypatch.setattr(presets, "tasks_of", lambda *_: [broken])
     why = "--subset is empty; choose of 'all', 'confident', 'large_mask'"
-    assert run("--benchmarks=clevr_xai", f"--output_dir={tmp_path / 'report'}") == 2
+    assert run("--benchmarks=clevr_xai", "--recompute", f"--output_dir={tmp_path / 'report'}") == 2
     assert capsys.readouterr().err.splitlines()[-1] == "error: 'The broken one' could not be computed: " + why
     assert "The broken one is missing: --subset is empty; choose of" in (tmp_path / "report" / "index.html").read_text()
 

@@ -1,10 +1,10 @@
-"""Tasks give their tables, refuse what does not fit, and end with the same bytes after a kill.
+"""Tasks give their scores, refuse what does not fit, and end with the same scores after a kill.
 
 They are of a benchmark of a few milliseconds.
 """
 
 import dataclasses
-import json
+import os
 import pathlib
 import random
 import subprocess
@@ -13,16 +13,17 @@ import time
 
 import pytest
 
+from attribution.errors import BadInput
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.registry import benchmark_named
 from attribution_benchmarks.report import tasks
-from attribution_benchmarks.report.tasks import Tasks
+from attribution_benchmarks.report.tasks import KILLED, THREADS, Answer, only_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BENCHMARK = """
 import dataclasses, os, pathlib, sys, time
 from attribution.errors import BadInput
-from attribution.methods.method import Method
+from attribution.methods.registry import Method
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import Evaluation
 from attribution_benchmarks.core.batch import MapSource
@@ -43,6 +44,9 @@ class Fake(Benchmark):
             raise RuntimeError("no such thing")
         if "deadly" in name:
             os.kill(os.getpid(), 9)
+        if "waiting" in name:
+            pathlib.Path(name.partition(":")[0]).write_text(str(os.getpid()))
+            time.sleep(60)
         return Method(name=name, title=name, function=abs)
 
     def select_metrics(self, names):
@@ -86,7 +90,7 @@ class FakeEvaluation(Evaluation):
         return {}
 
     def write_figures(self, scores, directory, formats):
-        pathlib.Path(directory).mkdir()
+        pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
         (pathlib.Path(directory) / "picture.png").write_bytes(b"picture")
 
 FAKE = Fake("fake", "Fake", settings=Settings, evaluation=lambda run: FakeEvaluation(run, {}), figures=True)
@@ -96,17 +100,15 @@ import multiprocessing, pathlib, sys
 sys.path.insert(0, {root!r})
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.report.tasks import Tasks, only_run
+from attribution_benchmarks.report import tasks
 multiprocessing.set_forkserver_preload([])  # this program needs no TensorFlow
 if __name__ == "__main__":
-    directory, settings = pathlib.Path(sys.argv[1]), benchmark_named({place!r}).settings(log={log!r})
-    with only_run(directory):
-        quick, full = (
-            [ReportTask(name, "fake", "", settings.replaced(number=n), methods, place={place!r})
-             for name, methods in (("a", ("one", "three")), ("b", ("two", "four")))]  # none has to wait for the other
-            for n in (4, 13)
-        )
-        Tasks(directory, quick, full).run(2, print)
+    directory, settings = pathlib.Path(sys.argv[1]), benchmark_named({place!r}).settings(log={log!r}, number=13)
+    with tasks.only_run(directory):
+        of = [ReportTask(name, "fake", "", settings, methods, place={place!r})
+              for name, methods in (("a", ("one", "three")), ("b", ("two", "four")))]
+        texts = {{task.name: answer.scores.text for task, answer in tasks.run(of, sys.argv[2:], "", directory, 2)}}
+        (directory / "texts").write_text(str(sorted(texts.items())))
 """
 
 
@@ -121,76 +123,26 @@ def fake(tmp_path):
     return ReportTask("fake", "fake", "A table", settings, ("one", "three"), place=place), log
 
 
-def files(directory):
-    """Return every file for the reader: name -> bytes."""
-    return {
-        path.relative_to(directory).as_posix(): path.read_bytes()
-        for folder in ("tables", "pictures")
-        for path in sorted((directory / folder).rglob("*"))
-        if path.is_file()
-    }
-
-
-def run(directory, quick, full=(), custom=(), model=""):
-    """Return the tasks after their run, and what was published."""
-    published = []
-    found = Tasks(directory, quick, [*full] or quick, custom, model)
-    found.run(2, lambda *news: published.append((*news, [len(one.scores.rows) for one in found.results])))
-    return found, published
+def run(directory, task, custom=(), model=""):
+    """Return the answer of a task."""
+    with only_run(directory):
+        ((_, answer),) = tasks.run([task], custom, model, directory, 2)
+    return answer
 
 
 def scored(log):
     return {line.split()[0] for line in log.read_text().splitlines()}
 
 
-def test_a_task_gives_its_table_in_every_format_with_values_and_pictures(fake, tmp_path):
+def test_a_task_gives_its_scores_and_pictures_and_stores_them(fake, tmp_path):
     task, log = fake
-    out = tmp_path / "report"
-    found, published = run(out, [task])
-    assert published == []
-    assert sorted(files(out)) == [
-        "pictures/fake/picture.png", "tables/fake.csv", "tables/fake.json", "tables/fake.md", "tables/fake.txt",
-    ]  # fmt: skip
-    printed = (out / "tables" / "fake.txt").read_text()
-    assert printed.startswith("one 0.")
-    assert (out / "tables" / "fake.md").read_text().startswith(f"{printed}\n```json\n")
-    assert json.loads((out / "tables" / "fake.json").read_text())["groups"][0]["values"].keys() == {"one", "three"}
-    assert not list(out.rglob("*unfinished*")) and not (out / "work" / "fake.new").exists()
-    (result,) = found.results
-    assert result.scores.text == printed and result.scores.groups[0].values.keys() == {"one", "three"}
-    # Once more, with a method more: the others are there already.
-    before = files(out)
+    answer = run(tmp_path, task)
+    assert answer.scores.groups[0].values.keys() == {"one", "three"} and answer == Answer(answer.scores)
+    assert (tmp_path / "pictures" / "fake" / "picture.png").read_bytes() == b"picture"
     log.write_text("")
-    run(out, [task])
-    assert files(out) == before and log.read_text() == ""
-    run(out, [task], custom=["own"])
-    assert scored(log) == {"own"} and "own 0." in (out / "tables" / "fake.txt").read_text()
-
-
-def test_quick_tables_come_first_the_cheapest_and_full_ones_replace_them(fake, tmp_path):
-    task, _ = fake
-
-    def of(name, number, cost):
-        settings = task.settings.replaced(number=number)
-        return dataclasses.replace(task, name=name, methods=(name,), settings=settings, cost=cost)
-
-    same = of("same", 5, 1.0)
-    quick, full = [of("slow", 4, 9.0), of("fast", 4, 2.0), same], [of("slow", 9, 90.0), of("fast", 9, 20.0), same]
-    out = tmp_path / "report"
-    found = Tasks(out, quick, full)
-    said = []
-    found.run(1, lambda *news: said.append((news[0], [one.task.settings.number for one in found.results])))
-    assert said == [
-        ("1 of 5 tables are there.", [5]),
-        ("2 of 5 tables are there.", [4, 5]),
-        ("3 of 5 tables are there.", [4, 4, 5]),
-        ("4 of 5 tables are there.", [9, 4, 5]),
-    ]
-    assert [(one.task.name, one.task.settings.number) for one in found.results] == [
-        ("slow", 9),
-        ("fast", 9),
-        ("same", 5),
-    ]
+    assert run(tmp_path, task).scores.text == answer.scores.text and log.read_text() == ""
+    assert "own 0." in run(tmp_path, task, ["own"]).scores.text and scored(log) == {"own"}
+    assert not set(THREADS) & os.environ.keys()
 
 
 @pytest.mark.parametrize(
@@ -198,44 +150,35 @@ def test_quick_tables_come_first_the_cheapest_and_full_ones_replace_them(fake, t
     [
         ("broken.py:maps", "does not fit: method 'broken.py:maps' gives no maps"),
         ("crashing.py:maps", "crashed: RuntimeError: no such thing"),
-        ("deadly.py:maps", "crashed: the system ended it, perhaps for lack of memory; fewer --jobs need less"),
     ],
 )
-def test_a_method_that_does_not_fit_is_refused_once_and_left_out(name, why, fake, tmp_path, capsys):
+def test_a_method_that_does_not_fit_is_left_out(name, why, fake, tmp_path):
     task, _ = fake
-    full = dataclasses.replace(task, settings=task.settings.replaced(number=15))
-    found, _ = run(tmp_path / "report", [task], [full], ["own", name])
-    own = {"own"} if "deadly" not in name else set()
-    assert {row["method"] for row in found.results[0].scores.rows} == {"one", "three"} | own
-    assert found.results[0].task.settings.number == 15
-    assert found.reasons[name, "fake"] == why
-    assert f"{name} under A table {why}" in found.notes
-    assert capsys.readouterr().err.count(f"{name} under A table") == 1
+    answer = run(tmp_path, task, ["own", name])
+    assert {row["method"] for row in answer.scores.rows} == {"one", "three", "own"} and answer.methods == {name: why}
+    alone = run(tmp_path, dataclasses.replace(task, methods=()), [name])
+    assert not alone.failed and list(alone.methods) == [name] and not alone.scores.rows
+
+
+def test_a_killed_process_is_a_failure_in_one_line(fake, tmp_path):
+    assert run(tmp_path, fake[0], ["deadly.py:maps"]) == Answer(failed=KILLED)
 
 
 def test_a_model_that_does_not_fit_is_refused_and_the_benchmarks_own_scored(fake, tmp_path):
-    task, _ = fake
-    found, _ = run(tmp_path / "report", [task], custom=["own"], model="unfit")
-    assert {row["method"] for row in found.results[0].scores.rows} == {"one", "three", "own"} and not found.fits
-    assert found.reasons == {}
-    assert found.notes == ["unfit does not fit A table, whose own network is scored instead: the model takes images"]
+    answer = run(tmp_path, fake[0], ["own"], "unfit")
+    assert {row["method"] for row in answer.scores.rows} == {"one", "three", "own"}
+    assert answer.model == "the model takes images" and not answer.methods
 
 
 def test_methods_that_do_not_fit_the_model_are_left_out(fake, tmp_path):
-    task, _ = fake
-    found, _ = run(tmp_path / "report", [task], custom=["own"], model="picky")
-    (result,) = found.results
-    assert {row["method"] for row in result.scores.rows} == {"three", "own"} and found.fits
-    assert found.reasons == {("one", "fake"): "does not fit: it needs another slope"}
-    assert result.task.note == " The network is your own, picky."
+    answer = run(tmp_path, fake[0], ["own"], "picky")
+    assert {row["method"] for row in answer.scores.rows} == {"three", "own"} and not answer.model
+    assert answer.methods == {"one": "does not fit: it needs another slope"}
 
 
-def test_a_task_that_fails_has_no_table_and_says_why(fake, tmp_path):
-    task, _ = fake
-    found, _ = run(tmp_path / "report", [task.with_methods(("broken",))], [task.with_methods(("broken", "one"))])
-    (result,) = found.results
-    assert result.failed == "method 'broken.py:maps' gives no maps" and not result.scores.rows
-    assert files(tmp_path / "report") == {}
+def test_a_task_that_fails_says_why(fake, tmp_path):
+    answer = run(tmp_path, dataclasses.replace(fake[0], methods=("broken",)))
+    assert answer == Answer(failed="method 'broken.py:maps' gives no maps")
 
 
 def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
@@ -245,14 +188,44 @@ def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
         assert tasks.default_jobs(units) == jobs
 
 
-def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_computed_twice(fake, tmp_path):
+@pytest.fixture
+def driver(fake, tmp_path):
+    """Return a program that runs two tasks in a directory."""
     task, log = fake
-    driver = tmp_path / "driver.py"
-    driver.write_text(DRIVER.format(root=str(ROOT), place=task.place, log=str(log)))
+    path = tmp_path / "driver.py"
+    path.write_text(DRIVER.format(root=str(ROOT), place=task.place, log=str(log)))
+    return path
+
+
+def test_children_of_a_killed_run_end_and_free_its_directory(driver, tmp_path):
+    written = tmp_path / "waiting.py"
+    process = subprocess.Popen([sys.executable, driver, tmp_path / "report", f"{written}:maps"])
+    deadline = time.monotonic() + 60
+    while not written.exists() or not written.read_text():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    with pytest.raises(BadInput, match="another run uses"), only_run(tmp_path / "report"):
+        pass
+    process.kill()
+    process.wait()
+    while time.monotonic() < deadline:
+        try:
+            os.kill(int(written.read_text()), 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("a child is left")
+    with only_run(tmp_path / "report"):
+        pass
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_scores_and_nothing_computed_twice(fake, driver, tmp_path):
+    _, log = fake
     begun = time.monotonic()
     subprocess.run([sys.executable, driver, tmp_path / "whole"], check=True, capture_output=True)
     took = time.monotonic() - begun
-    whole, computed = files(tmp_path / "whole"), log.read_text().splitlines()
+    whole, computed = (tmp_path / "whole" / "texts").read_text(), log.read_text().splitlines()
     log.write_text("")
 
     generator, kills = random.Random(0), 0
@@ -271,7 +244,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_comput
             kills += 1
         assert kills < 60
     assert kills >= 1
-    assert files(tmp_path / "killed") == whole
+    assert (tmp_path / "killed" / "texts").read_text() == whole
     # What a kill interrupts is one score of each running task: begun, maybe logged, not kept.
     again = log.read_text().splitlines()
     assert sorted(set(again)) == sorted(set(computed)) == sorted(computed)

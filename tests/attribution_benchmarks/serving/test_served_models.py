@@ -109,6 +109,7 @@ def test_models_at_any_depth_are_served_without_the_methods_that_do_not_fit(netw
         assert printed.count(f"\n{name}: 'guided_backprop' is skipped: ") == 1
         assert (tmp_path / "served" / name / "3/saved_model.pb").is_file()
     assert printed.count("own_table: it is skipped: ") == 1
+    assert printed.startswith("4 models to export") and f"exporting {tmp_path / 'served/own_table'}, 4 of 4" in printed
     served = {name: f"/models/served/{name}" for name in names} | {"done": "/models/done"}
     assert read_models_config(str(tmp_path / "served/models.config")) == served
     assert {"explain_gradient", "explain_deeplift"} <= set(load_versions(str(tmp_path / "served/own_digits"))[3])

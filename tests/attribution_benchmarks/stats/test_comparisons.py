@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks.stats.statistics import better_than_every, compare, compare_pairs, holm
+from attribution_benchmarks.stats.statistics import better_than_every, compare_pairs, holm
+
+
+def compare(first, second, clusters=None):
+    return compare_pairs({"first": first, "second": second}, [("first", "second")], clusters)[0]
 
 
 def test_holm_by_hand():
@@ -57,9 +61,8 @@ def test_p_values_agree_with_the_paired_t_test(shift):
 
 def test_what_does_not_pair_is_refused():
     assert compare_pairs({}, []) == compare_pairs({"a": [1.0]}, []) == []
-    for first, second, message in (([], [], "no values"), ([1.0], [1.0, 2.0], "the same inputs")):
-        with pytest.raises(ValueError, match=message):
-            compare(first, second)
+    with pytest.raises(ValueError, match="the same inputs"):
+        compare([1.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="1 values, but 2 clusters"):
         compare_pairs({"a": [1.0], "b": [1.0]}, [("a", "b")], clusters=[1, 2])
 

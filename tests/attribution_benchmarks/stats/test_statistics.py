@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.statistics import mean_interval, means
 
 
@@ -140,23 +139,6 @@ def test_no_values_and_a_single_cluster():
     estimate = mean_interval([])
     assert estimate.n == 0 and np.isnan(estimate[:3]).all()
     assert mean_interval([1.0, 2.0], clusters=["a", "a"]) == (1.5, 1.5, 1.5, 2)
-
-
-def test_bootstrap_means_vary_as_the_means_do():
-    generator = np.random.default_rng(12)
-    values = generator.normal(size=(90, 1, 3)) + 0.3 * generator.normal(size=(5, 3)) + generator.normal(size=(90, 5, 3))
-    values[..., 2] = values[..., 0] + 5
-    drawn = statistics.bootstrap_means(values, draws=4000, seed=3)
-    np.testing.assert_allclose(drawn[:, 2], drawn[:, 0] + 5, rtol=1e-12)
-    # Drawing K networks understates their variance by (K - 1) / K.
-    assert drawn.std(axis=0) == pytest.approx(means(values).error, rel=0.15)
-    assert (drawn == statistics.bootstrap_means(values, draws=4000, seed=3)).all()
-    for networks in (2, 3):  # three are drawn, two are not
-        assert (statistics.bootstrap_means(np.tile(np.arange(networks), (5, 1))[..., None]).std() > 0) == (
-            networks == 3
-        )
-    one_network = statistics.bootstrap_means(values[:, 0], draws=4000)
-    assert one_network.std(axis=0) == pytest.approx(values[:, 0].std(axis=0) / np.sqrt(90), rel=0.06)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""PyTorch, the methods of docs/pytorch.md, and networks of the benchmarks with their inputs."""
+"""PyTorch, the methods of docs/torch_methods.py, and networks of the benchmarks with their inputs."""
 
 import importlib.util
 import pathlib
-import re
 import sys
 import types
 
@@ -13,7 +12,7 @@ import attribution_benchmarks.torch  # noqa: F401  # first: it blocks Triton
 from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.registry import benchmark_named
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "pytorch.md"
+RECIPES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "torch_methods.py"
 
 
 def pytest_ignore_collect(collection_path):
@@ -21,18 +20,18 @@ def pytest_ignore_collect(collection_path):
 
 
 @pytest.fixture(scope="session")
-def my_method(tmp_path_factory):
-    """Return the place of the page's file, without ``:NAME``; torchvision, which zennit imports, may be missing."""
+def recipes():
+    """Return the place of the methods, without ``:NAME``; torchvision, which their packages import, may be missing."""
     if not importlib.util.find_spec("torchvision"):
-        for name in ("torchvision", "torchvision.transforms", "torchvision.transforms.functional"):
-            sys.modules[name] = types.ModuleType(name)
+        for name in ("", ".models", ".models.vision_transformer", ".transforms", ".transforms.functional"):
+            sys.modules[f"torchvision{name}"] = types.ModuleType(f"torchvision{name}")
+        sys.modules["torchvision.models"].vision_transformer = sys.modules["torchvision.models.vision_transformer"]
+        sys.modules["torchvision.models.vision_transformer"].nn = importlib.import_module("torch").nn
         for name in ("Compose", "Normalize", "ToTensor", "resize"):
             setattr(sys.modules["torchvision.transforms"], name, None)
             setattr(sys.modules["torchvision.transforms.functional"], name, None)
         sys.modules["zennit.torchvision"] = types.ModuleType("zennit.torchvision")
-    path = tmp_path_factory.mktemp("methods") / "my_method.py"
-    path.write_text(re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1], "utf-8")
-    return f"torch:{path}"
+    return f"torch:{RECIPES}"
 
 
 def _bim(count):

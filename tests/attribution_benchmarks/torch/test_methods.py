@@ -1,4 +1,4 @@
-"""Methods in PyTorch: the recipes of docs/pytorch.md, their scores, what they get, and what is refused."""
+"""Methods in PyTorch: those of docs/torch_methods.py, their scores, what they get, and what is refused."""
 
 import importlib.util
 import os
@@ -28,41 +28,53 @@ def correlation(first, second):
 @pytest.mark.parametrize(
     "recipe, package, ours, network",
     [
-        ("integrated_gradients", "captum", "integrated_gradients@captum", "parts/residual_seed0"),
-        ("integrated_gradients", "captum", "integrated_gradients@captum", "exact/sequences/transformer"),
-        ("deeplift", "captum", "deeplift@captum", "bim/obj"),
-        ("deeplift", "captum", "deeplift@captum", "svea/baseline"),
-        ("guided_backprop", "captum", "guided_backprop@captum", "parts/plain_seed0"),
-        ("occlusion", "captum", "occlusion@captum", "svea/baseline"),
-        ("lrp_epsilon_plus", "zennit", "lrp_epsilon_plus@zennit", "parts/residual_seed0"),
-        ("lrp_epsilon_plus", "zennit", "lrp_epsilon_plus@zennit", "bim/obj"),
-        ("lrp_epsilon_plus", "zennit", "lrp_epsilon_plus@zennit", "exact/sequences/cnn"),
+        ("captum_integrated_gradients", "captum", "integrated_gradients@captum", "parts/residual_seed0"),
+        ("captum_integrated_gradients", "captum", "integrated_gradients@captum", "exact/sequences/transformer"),
+        ("captum_deeplift", "captum", "deeplift@captum", "bim/obj"),
+        ("captum_deeplift", "captum", "deeplift@captum", "svea/baseline"),
+        ("captum_guided_backprop", "captum", "guided_backprop@captum", "parts/plain_seed0"),
+        ("captum_occlusion", "captum", "occlusion", "svea/baseline"),
+        ("zennit_epsilon_plus", "zennit", "lrp_epsilon_plus@zennit", "parts/residual_seed0"),
+        ("zennit_epsilon_plus", "zennit", "lrp_epsilon_plus@zennit", "exact/sequences/cnn"),
+        ("zennit_epsilon_plus_flat", "zennit", "lrp_epsilon_plus_flat@zennit", "bim/obj"),
+        ("zennit_epsilon_alpha2_beta1", "zennit", "lrp_epsilon_alpha2beta1@zennit", "bim/obj"),
         ("grad_cam", "pytorch_grad_cam", "grad_cam@pytorch_grad_cam", "bim/obj"),
+        ("grad_cam_plus_plus", "pytorch_grad_cam", "grad_cam_plus_plus@pytorch_grad_cam", "bim/obj"),
+        ("xgrad_cam", "pytorch_grad_cam", "xgrad_cam@pytorch_grad_cam", "parts/plain_seed0"),
+        ("lxt_attn_lrp", "lxt.efficient", "lrp_attn@lxt", "exact/sequences/transformer"),
+        ("lxt_attn_lrp", "lxt.efficient", "lrp_attn@lxt", "exact/sequences/transformer_rotary"),
     ],
 )
-def test_recipes_of_the_page_equal_ours(recipe, package, ours, network, my_method, loaded):
-    pytest.importorskip(package)
+def test_recipes_equal_ours(recipe, package, ours, network, recipes, loaded):
+    pytest.importorskip(package, exc_type=ImportError)
     model, inputs = loaded(network, 6)
-    found = attribution.explain(f"{my_method}:{recipe}", model, inputs)
-    overrides = {"patch": 4, "stride": 1} if recipe == "occlusion" else {}
-    wanted = attribution.explain(ours, model, inputs, resize=True, **overrides)
+    found = attribution.explain(f"{recipes}:{recipe}", model, inputs)
+    wanted = attribution.explain(ours, model, inputs, resize=True)
     if found.ndim > wanted.ndim:
         found = found.mean(axis=-1)
     assert found.shape == wanted.shape and correlation(found, wanted) > 0.99999
     assert np.linalg.norm(found) == pytest.approx(np.linalg.norm(wanted), rel=1e-3)
 
 
-def test_a_random_recipe_keeps_the_contract(my_method):
+def test_samples_of_gradient_shap_agree_with_ours(recipes, loaded):
     pytest.importorskip("captum")
-    for name in ("noisy_gradient", "integrated_gradients"):
-        findings = check_method(f"{my_method}:{name}", show=False)
+    model, signals = loaded("svea/baseline", 6)
+    found = attribution.explain(f"{recipes}:captum_gradient_shap", model, signals)
+    wanted = attribution.explain("expected_gradients", model, signals, samples=2000)
+    assert correlation(found, wanted) > 0.9
+
+
+def test_a_random_recipe_keeps_the_contract(recipes):
+    pytest.importorskip("captum")
+    for name in ("noisy_gradient", "captum_integrated_gradients"):
+        findings = check_method(f"{recipes}:{name}", show=False)
         assert len(findings) == 8 and not [one for one in findings if one.outcome == FAILED]
 
 
-def test_scores_of_svea_equal_ours(my_method):
+def test_scores_of_svea_equal_ours(recipes):
     pytest.importorskip("captum")
     settings = __import__("svea").Settings(random_networks=1)
-    place = f"{my_method}:integrated_gradients"
+    place = f"{recipes}:captum_integrated_gradients"
     scores = attribution_benchmarks.evaluate("svea", [place, "integrated_gradients"], settings)
     value = {(row["method"], row["metric"]): row["value"] for row in scores.rows}
     for metric in ("roe_test", "drop", "increase"):
@@ -88,13 +100,13 @@ def test_words_are_given_or_known(network, loaded):
     assert correlation(given, wanted) > 0.9999 < correlation(known, given)  # kinks, see test_twins.py
 
 
-@pytest.mark.parametrize("recipe, package", [("deeplift", "captum"), ("lrp_epsilon_plus", "zennit")])
+@pytest.mark.parametrize("recipe, package", [("captum_deeplift", "captum"), ("zennit_epsilon_plus", "zennit")])
 @pytest.mark.parametrize("network", ["transformer", "lstm"])
-def test_rules_are_refused_on_products(recipe, package, network, my_method, loaded):
+def test_rules_are_refused_on_products(recipe, package, network, recipes, loaded):
     pytest.importorskip(package)
     model, inputs = loaded(f"exact/sequences/{network}", 2)
     with pytest.raises(BadInput, match="do not know the products"):
-        attribution.explain(f"{my_method}:{recipe}", model, inputs)
+        attribution.explain(f"{recipes}:{recipe}", model, inputs)
 
 
 def test_a_copy_is_given(loaded):
@@ -151,16 +163,16 @@ def explained(place, progress):
     return float(np.abs(maps).sum())
 """
 PARENT = """
-import functools, sys
+import sys
+from concurrent import futures
 import child
-from attribution_benchmarks.report.processes import Processes
+from attribution_benchmarks.report import tasks
 
 if __name__ == "__main__":
     place = f"torch:{sys.argv[2]}:late"
     if sys.argv[3] == "child":
-        with Processes() as processes:
-            processes.start("late", functools.partial(child.explained, place))
-            found = processes.answer(print)[1].value
+        with futures.ProcessPoolExecutor(1, tasks._CONTEXT, tasks._begin, (False,)) as pool:
+            found = pool.submit(child.explained, place, print).result()
     else:
         found = child.explained(place, print)
     print("found", found)

@@ -1,0 +1,345 @@
+"""CLEVR-XAI contrast: maps of a network that follows a cue, and of one that reads the scene.
+
+Two networks of one architecture get the same image and question. A tile lies on the floor, and its colour says another
+answer than the scene does. The shortcut gives the tile's answer, the reader the scene's; both is verified for every
+question that counts. So a map that shows what a network uses is on the tile in one and on the object in question in the
+other, and a map that does not depend on the network scores zero. Model contrast is the idea of BIM (Yang and Kim,
+arXiv:1907.09701); masks of the tile and of the object are exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import attribution
+from attribution import Method, resolve_method
+from attribution.errors import BadInput
+from attribution.plotting import no_mathtext
+from attribution_benchmarks.core import report_examples
+from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
+from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS
+from attribution_benchmarks.core.definition import Benchmark, ReportTask
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
+from attribution_benchmarks.core.evaluator import Evaluator
+from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.figures import PictureGrid, save_figure
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.report_text import ReportText
+from attribution_benchmarks.core.scores import InputScores, Scores
+from attribution_benchmarks.core.settings import ALL, Count, ExampleSettings, MapSettings, inherited, setting
+from clevr_xai import cues, methods, metrics, pictures, vocabulary
+from clevr_xai.data import KINDS, Dataset
+from clevr_xai.methods import COSTLY
+from clevr_xai.network import scaled
+from clevr_xai.programs import node_type
+from clevr_xai.questions import draw_rows
+
+ROLES = ("reader", "shortcut")
+STATES = ("contradicting", "consistent", "none")  # of the tile: what its answer is to the right one
+_FOLDER = "saved_models/clevr_xai/contrast"
+_SHOWN = 4  # questions of a picture
+_OUTLINES = {"target": "white", "cue": "#00ffa0"}
+_TRUTH = {"simple": "single_object", "complex": "unique"}
+
+
+def pairs() -> list[str]:
+    """Return the names of the bundled pairs, ``CUE_seedN``, by the network that they begin with; the default first."""
+    found = (path.name for path in given_or_bundled(_FOLDER).glob("*_seed*"))
+    return sorted(found, key=lambda name: (name[-1], list(cues.CUES).index(name.partition("_")[0])))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(MapSettings):
+    """The pair, the questions, and the settings of methods."""
+
+    batch_size: int = inherited(MapSettings, "batch_size", 8)
+    random_networks: int = inherited(MapSettings, "random_networks", 1)
+    num_imgs: Count = inherited(ExampleSettings, "num_imgs", 20)
+    pair: str = setting("", "directory with the networks reader and shortcut; the bundled pair of the cue when empty")
+    cue: str = setting("floor", "where the tile lies and which colours it has", choices=tuple(cues.CUES))
+    questions: str = setting("simple", "kind of the questions, of which those about an attribute count", choices=KINDS)
+    steps: int = setting(100, "intervals of Integrated Gradients' path", low=1)
+    samples: int = setting(50, "noisy copies of SmoothGrad and VarGrad", low=1)
+
+
+def examples(
+    count: int, seed: int, cue: str = "floor", questions: str = "simple", state: str = "contradicting"
+) -> Examples:
+    """Draw questions about an attribute, with a tile in the image.
+
+    Parameters
+    ----------
+    count, seed
+        Number of the questions, and seed of all random numbers; fewer questions are a part of more.
+    cue
+        Of ``cues.CUES``.
+    questions
+        "simple" or "complex".
+    state
+        Whether the tile's answer is "contradicting" or "consistent" with the right one, or there is "none".
+
+    Returns
+    -------
+    attribution_benchmarks.core.examples.Examples
+        Masks "target", the objects that the question is about, and "cue"; the right answers as targets; and as truth
+        the ``sentence``, the ``attribute`` and the tile's answer, ``said``, as places in ``vocabulary.ANSWERS``.
+    """
+    dataset, where = Dataset(questions), cues.CUES[cue]
+    asked = [row for row, each in enumerate(dataset.questions) if node_type(each["program"][-1]).startswith("query_")]
+    rows = np.array(asked)[draw_rows(len(asked), count, seed)]
+    images, (targets, _) = dataset.images(rows), dataset.masks(_TRUTH[questions], rows)
+    occupied, _ = dataset.masks("all_objects", rows)
+    entries = [dataset.questions[row] for row in rows]
+    attributes = [node_type(each["program"][-1]).removeprefix("query_") for each in entries]
+    places, free, said = [], [], []
+    for number, (row, each, attribute) in enumerate(zip(rows, entries, attributes, strict=True)):
+        rng = np.random.default_rng([seed, each["question_index"]])
+        place, is_free = where.places(occupied[number : number + 1], rng)
+        color = cues.drawn_states(attribute, dataset.answers[row], state == "consistent", rng)
+        if state != "none":
+            images[number : number + 1] = cues.planted(images[number : number + 1], where, place, np.array([color]))
+        places.append(place[0])
+        free.append(is_free[0])
+        said.append(vocabulary.ANSWERS.index(cues.answer(attribute, color)))
+    drawn = Examples(
+        scaled(images),
+        masks={"target": targets, "cue": cues.tile_masks(np.array(places))},
+        targets=np.array([vocabulary.ANSWERS.index(dataset.answers[row]) for row in rows]),
+        truth={
+            "attribute": np.array([list(vocabulary.ATTRIBUTES).index(each) for each in attributes]),
+            "said": np.array(said),
+            "sentence": np.array([each["question"] for each in entries]),
+        },
+        names=[f"{questions}-{each['question_index']:06d}" for each in entries],
+        clusters=[each["image_filename"] for each in entries],
+        explained="image",
+        others={"question": vocabulary.encode([each["question"] for each in entries], vocabulary.QUESTION_WORDS)},
+    )
+    return drawn.without(np.flatnonzero(~np.array(free) | ~targets.any(axis=(1, 2))))
+
+
+def behavior(
+    model: Any, cue: str, questions: str = "simple", count: int = sys.maxsize
+) -> dict[tuple[str, str], tuple[float, float, int]]:
+    """Return (state of the tile, attribute) -> share of right answers, share of the tile's answers, and questions.
+
+    "all" is the attribute of all questions. Of a consistent tile both shares are the same.
+    """
+    found = {}
+    for state in STATES:
+        data = examples(count, 0, cue, questions, state)
+        given = model.scores(data.feed, 16).argmax(axis=1)
+        for place, name in enumerate(("all", *vocabulary.ATTRIBUTES)):
+            chosen = (data.truth["attribute"] == place - 1) | (place == 0)
+            right, says = (float((given == one)[chosen].mean()) for one in (data.targets, data.truth["said"]))
+            found[state, name] = right, says, int(chosen.sum())
+    return found
+
+
+def _on_masks(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
+    """Return mass and rank accuracy of maps on the cue and on the target, (N, 4)."""
+    pooled = metrics.pool(maps, metrics.HEADING.values())
+    return np.stack(
+        [
+            metrics.METRICS[name](pooled[pooling], batch.masks[mask])
+            for mask in ("cue", "target")
+            for name, pooling in metrics.HEADING.items()
+        ],
+        axis=1,
+    )
+
+
+MEASURE = PerSampleMetric("mass and rank on cue and target", _on_masks, 4, degenerate_maps="uniform")
+CONTRASTS = tuple(
+    Metric(
+        name, title, bounds=(-1.0, 1.0), masks=True,
+        about=f"{about}. Between -1 and 1; more is better; zero is what a map that ignores the network gets.",
+    )
+    for name, title, about in (
+        ("cue_mass", "Mass on the cue", "Share of a map on the tile: the shortcut's map minus the reader's"),
+        ("cue_rank", "Rank on the cue",
+         "As many highest pixels as the tile has, the share on it: shortcut minus reader"),
+        ("target_mass", "Mass on the target", "Share of a map on the object in question: reader minus shortcut"),
+        ("target_rank", "Rank on the target",
+         "As many highest pixels as the object has, the share on it: reader minus shortcut"),
+    )
+)  # fmt: skip
+CHECKS = (
+    Metric(
+        "both_signs", "Both signs right", rate=True, masks=True,
+        about="Share of questions whose tile has more of the shortcut's map, and whose object more of the reader's. A "
+        "check: most methods get nearly all.",
+    ),
+    Metric(
+        "target_in_reader", "Target, reader", bounds=(0.0, 1.0), masks=True,
+        about="Share of the reader's map on the object in question: CLEVR-XAI's mass accuracy. More is better.",
+    ),
+    Metric(
+        "target_in_shortcut", "Target, shortcut", "less", bounds=(0.0, 1.0), masks=True,
+        about="Share of the shortcut's map on the object, which it does not use. Less is better; a map that is nowhere "
+        "on an object has little, too, so read it beside the contrasts.",
+    ),
+)  # fmt: skip
+
+
+def values(name: str, reader: np.ndarray, shortcut: np.ndarray) -> np.ndarray:
+    """Return the values of a metric, (N,), from the numbers of ``MEASURE`` of both networks' maps, (N, 4)."""
+    differences = (shortcut - reader) * [1, 1, -1, -1]
+    if name == "both_signs":
+        return np.where(np.isnan(differences).any(axis=1), np.nan, (differences[:, [0, 2]] > 0).all(axis=1))
+    shares = {"target_in_reader": reader[:, 2], "target_in_shortcut": shortcut[:, 2]}
+    return {**shares, **dict(zip((each.name for each in CONTRASTS), differences.T, strict=True))}[name]
+
+
+class _OfRole(ExampleEvaluation):
+    """One network of a pair; its costly methods have no controls."""
+
+    def explainer(self, model: Any, controls: Any = (), controlled: Any = None, methods: Any = None) -> Any:
+        """Return what makes the network's maps; see ``Evaluation.explainer``."""
+        cheap = [name for name in self.run.methods if name not in COSTLY]
+        return super().explainer(model, controls, cheap if controlled is None else controlled, methods)
+
+
+class ContrastEvaluation(ExampleEvaluation):
+    """The two networks of a pair on questions that the reader answers right and the shortcut as the tile says."""
+
+    drawn = 0  # questions before those are left out that a network does not answer as intended
+
+    @classmethod
+    def load(cls, run: Run) -> ContrastEvaluation:
+        """Load the networks and draw the questions; raise ``BadInput`` if none is answered as intended."""
+        settings: Any = run.settings
+        folder = given_or_bundled(settings.pair or f"{_FOLDER}/{settings.cue}_seed0")
+        models = {role: attribution.load_model(folder / role, score="logits") for role in ROLES}
+        count = sys.maxsize if settings.num_imgs == ALL else int(settings.num_imgs)
+        data = examples(count, settings.seed, settings.cue, settings.questions)
+        given = {role: model.scores(data.feed, settings.batch_size).argmax(axis=1) for role, model in models.items()}
+        as_intended = (given["reader"] == data.targets) & (given["shortcut"] == data.truth["said"])
+        if not as_intended.any():
+            raise BadInput(f"the pair {shown_model(folder)} answers no question as it should; name its --cue")
+        found = cls(run, models, data.without(np.flatnonzero(~as_intended)))
+        found.drawn = len(as_intended)
+        return found
+
+    def of_role(self, role: str) -> ExampleEvaluation:
+        """Return the evaluation of one network, whose first mask is what it uses and whose targets are its answers."""
+        data, used = self.data, ("target", "cue")[ROLES.index(role)]
+        masks = {used: data.masks[used], **data.masks}
+        targets = data.targets if role == "reader" else data.truth["said"]
+        run = dataclasses.replace(self.run, metrics={"contrast": _MEASURED, **self.run.shared_metrics})
+        return _OfRole(run, self.models, dataclasses.replace(data, masks=masks, targets=targets, folder=role))
+
+    def measurements(self) -> list[list[Evaluator]]:
+        """Return one evaluator for each network; no two share the draws of their random weights."""
+        rows, places = range(len(self.data.names)), enumerate(ROLES)
+        return [[self.of_role(role).evaluator_of(role, self.models[role], rows, place=place) for place, role in places]]
+
+    def groups(self) -> Iterator[InputScores]:
+        """Yield each question's values of the two maps; metrics of all benchmarks are of the reader alone."""
+        (evaluators,) = self.measurements()
+        reader, shortcut = (self.computed(each, "question", each.name) for each in evaluators)
+        for name, metric in self.run.metrics.items():
+            found = {
+                source.name: reader.of(source, metric.measure)[:, 0]
+                if metric.measure
+                else values(name, reader.of(source, MEASURE), shortcut.of(source, MEASURE))
+                for source in reader.sources
+            }
+            yield InputScores(
+                {"metric": name}, list(self.data.names), found, self.data.clusters, sources=list(reader.sources)
+            )
+
+    def facts(self) -> list[str]:
+        """Return how many questions count, as a sentence."""
+        return [
+            f"{len(self.data.names):,} of {self.drawn:,} questions count: the reader answers right, the shortcut as "
+            "the tile says."
+        ]
+
+    @no_mathtext
+    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
+        """Write ``pairs.png`` and so on: some questions with the maps of both networks, tile and object outlined."""
+        names, data = list(self.run.methods), self.data
+        rows = report_examples.choose(scores.groups[: len(CONTRASTS)], [], names, min(_SHOWN, len(data.names)))
+        shape, titles = np.shape(data.inputs)[1:3], self.run.benchmark.row_titles(map(MapSource, names))
+        measure = report_examples.MapPicture("picture", pictures.map_bytes, width=int(np.prod(shape)))
+        grid = PictureGrid(2 * len(rows), 1 + len(names), 1.2, 0.08, 0.24, left=0.3, right=0.8)
+        for number, role in enumerate(ROLES):
+            network, of_role = self.models[role], self.of_role(role)
+            maps = report_examples.maps_of(
+                of_role.explainer(network), measure, of_role.data.batches(self.settings.batch_size, rows),
+                {"benchmark": self.run.benchmark.name, "model": network.fingerprint}, [examples], self.run.store, shape,
+            )  # fmt: skip
+            for place, row in enumerate(rows):
+                line, given = 2 * place + number, vocabulary.ANSWERS[np.asarray(of_role.data.targets)[row]]
+                grid.name(line, role)
+                drawn = grid.draw(line, 0, data.inputs[row], f"answer: {given}")
+                for column, name in enumerate(names, 1):
+                    drawn = grid.draw(line, column, maps[name][place] / 255, titles[name])
+                for column, (mask, colour) in itertools.product(range(1 + len(names)), _OUTLINES.items()):
+                    grid.outline(line, column, data.masks[mask][row], colour)
+        grid.scale(drawn, "share of the map's own 99.8th percentile")
+        save_figure(grid.figure, directory, "pairs", formats, trim=False)
+
+
+class _Contrast(Benchmark):
+    """Methods have the settings of CLEVR-XAI."""
+
+    def method_named(self, name: str) -> Method:
+        """Return the method of a name; Integrated Gradients for one of CLEVR-XAI's baselines."""
+        return resolve_method("integrated_gradients" if name in methods.BASELINES else name)
+
+    def with_parameters(self, chosen: Mapping[str, Method], settings: Any) -> Mapping[str, tuple[Method, dict]]:
+        """Return name -> (method, overrides of its parameters)."""
+        if not chosen:
+            return super().with_parameters(chosen, settings)
+        return methods.settings(chosen, settings.steps, settings.samples, layer=settings.layer)
+
+
+_METHODS = tuple(name for name in methods.TITLES if name != "integrated_gradients_median")
+
+
+def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
+    count = 6 if quick else 20
+    settings = Settings(num_imgs=count, seed=seed, steps=10 if quick else 100, samples=10 if quick else 40)
+    return [
+        ReportTask(
+            BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _METHODS,
+            f"{count} questions drawn of each pair of networks; those count that both networks answer as intended.",
+            pictures=False, shared=False, own_model=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
+            networks=tuple(
+                dataclasses.replace(settings, cue=name.partition("_")[0], pair=f"{_FOLDER}/{name}")
+                for name in pairs()[1:]
+            ),
+            cost=30 if quick else 150,
+        )
+    ]  # fmt: skip
+
+
+_MEASURED = Metric("contrast", "Mass and rank on cue and target", measure=MEASURE, masks=True)
+_DEFINED = _Contrast(
+    name="clevr_xai_contrast",
+    title="CLEVR-XAI contrast",
+    report=ReportText.load(pathlib.Path(__file__).with_name("contrast_report.toml")),
+    metrics=(*CONTRASTS, *CHECKS),
+    controls=(WRONG_CLASS, RANDOM_WEIGHTS, UNIFORM, RANDOM, CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH),
+    methods=_METHODS,
+    method_titles=methods.TITLES,
+    method_families=dict.fromkeys(methods.BASELINES, resolve_method("integrated_gradients").family),
+    settings=Settings,
+    evaluation=ContrastEvaluation.load,
+    figures=True,
+    examples=examples,
+    network=str(default_model("clevr_xai/contrast/floor_seed0/reader")),
+    report_tasks=_report_tasks,
+)
+BENCHMARK: Benchmark = dataclasses.replace(_DEFINED, columns=tuple(_DEFINED.column(each) for each in CONTRASTS[::2]))
