@@ -31,6 +31,7 @@ FURTHER_MODELS = [  # for RMCS, more pairs of networks for means over networks, 
     *(f"bim/vit_seed{number}" for number in range(1, 5)),
     *(f"clevr_xai/contrast/corner_seed{number}" for number in range(2)),
     "clevr_xai/contrast/floor_seed1",
+    *(f"clevr_xai/cross_attention{suffix}" for suffix in ("", "_seed1", "_seed2")),
 ]
 
 
@@ -121,7 +122,7 @@ def set_up_code() -> None:
             "attribution_benchmarks.exact": ["*.toml"],
             "attribution_benchmarks.parts": ["*.toml"],
             "attribution_benchmarks.metrics": ["*.json", "*.toml", "presets/*.toml"],
-            "bim": ["report.toml", "transformer_report.toml"],
+            "bim": ["report.toml"],
             "svea": ["report.toml", "paper.json"],
             "clevr_xai.generation": ["families/*.json"],
             "clevr_xai": [

@@ -197,7 +197,15 @@ TRANSFORMER = dataclasses.replace(
     BENCHMARK,
     name="bim_vit",
     title="BIM, vision transformers",
-    report=ReportText.load(pathlib.Path(__file__).with_name("transformer_report.toml")),
+    report=BENCHMARK.report.about_others(
+        "The pictures and the scores of BIM, under networks that attend: small vision transformers with a stem of "
+        "convolutions. Grad-CAM is scored at each of their layers.",
+        OF_TRANSFORMERS,
+        grad_cam="it is scored layer by layer",
+        **dict.fromkeys(
+            ("guided_backprop", "guided_grad_cam", "deconvnet"), "it is defined for networks of ReLUs alone"
+        ),
+    ),
     methods=OF_TRANSFORMERS,
     method_titles={name: method.title for name, method in {**MAPS, **BY_LAYER}.items()},
     method_families={name: method.family for name, method in {**MAPS, **BY_LAYER}.items()},

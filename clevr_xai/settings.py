@@ -105,3 +105,10 @@ class Settings(MapSettings):
     def bounds(self) -> tuple[float, int]:
         """Confidence and number of mask pixels above which the subsets begin."""
         return self.confidence, self.min_mask_pixels
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AttentionSettings(Settings):
+    """Those of CLEVR-XAI, for its networks of cross-attention."""
+
+    model: str = inherited(Settings, "model", "saved_models/clevr_xai/cross_attention")

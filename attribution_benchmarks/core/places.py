@@ -11,6 +11,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "bim": "bim.definition:BENCHMARK",
         "bim_vit": "bim.definition:TRANSFORMER",
         "clevr_xai": "clevr_xai.definition:BENCHMARK",
+        "clevr_xai_attention": "clevr_xai.definition:ATTENTION",
         "exact": "attribution_benchmarks.exact.definition:BENCHMARK",
         "xai_units": "attribution_benchmarks.exact.xai_units:BENCHMARK",
         "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",

@@ -49,14 +49,14 @@ def rank_correlation(
         return None
     columns = np.stack([group.by_network(name) for name in published], axis=-1)
     figures = list(published.values())
-    drawn = correlation.spearman(_bootstrap_means(columns, group.clusters, seed), figures)
+    drawn = correlation.spearman(bootstrap_means(columns, group.clusters, seed), figures)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     value = correlation.spearman(np.nanmean(columns, axis=(0, 1)), figures)
     estimate = statistics.Estimate(value, min(float(low), value), max(float(high), value), len(columns))
     return estimate, len(published)
 
 
-def _bootstrap_means(values: np.ndarray, clusters: statistics.Clusters, seed: int, draws: int = 1000) -> np.ndarray:
+def bootstrap_means(values: np.ndarray, clusters: statistics.Clusters, seed: int, draws: int = 1000) -> np.ndarray:
     """Return the means of (N, K, P) columns over inputs, and three networks or more, drawn again, (draws, P)."""
     known = np.isfinite(values)
     sums, sizes = (statistics.cluster_sums(each, clusters) for each in (np.where(known, values, 0.0), known))

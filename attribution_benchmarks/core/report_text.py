@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from attribution.errors import listed, shortened
@@ -100,6 +100,11 @@ class ReportText:
         """
         with opened(path, "report text") as file:
             return typing.cast(ReportText, _record(tomllib.load(file), cls, ""))
+
+    def about_others(self, about: str, scored: Collection[str], **reasons: str) -> ReportText:
+        """Return the text for other networks of a benchmark, for which other methods are scored or have reasons."""
+        kept = {name: why for name, why in self.reasons.items() if name not in scored}
+        return dataclasses.replace(self, about=about, reasons={**kept, **reasons})
 
 
 def _value(value: Any, kind: Any, key: str) -> Any:

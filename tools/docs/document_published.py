@@ -1,0 +1,89 @@
+"""Write the tables of docs/results.md about networks that attend and pairs that must differ, from the published scores.
+
+    python -m tools.docs.document_published
+
+Each cell is a mean over inputs and networks with its 95 % interval. Rank correlations compare the orders of the methods
+that both columns have.
+
+Cost: seconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attribution_benchmarks.core.published import bootstrap_means
+from attribution_benchmarks.core.scores import InputScores
+from attribution_benchmarks.core.tables import markdown_table
+from attribution_benchmarks.report import published
+from attribution_benchmarks.stats import correlation
+from attribution_benchmarks.stats.statistics import mean_interval
+from tools.docs.page_parts import ROOT, replace_parts
+
+TABLES = {  # part of the page: set, metric -> heading; the first one sorts
+    "vision transformers": ("bim_vit", {"mcs": "MCS", "idr": "IDR", "iir": "IIR"}),
+    "cross-attention": ("clevr_xai_attention_simple", {"mass": "mass", "rank": "rank"}),
+    "contrast": (
+        "clevr_xai_contrast",
+        {"cue_mass": "mass on the tile", "target_mass": "mass on the object", "both_signs": "both signs",
+         "target_in_reader": "reader", "target_in_shortcut": "shortcut"},
+    ),
+}  # fmt: skip
+ORDERS = {  # what is compared: sets and metrics
+    "mask (mass of the reader) and contrast on the tile":
+        (("clevr_xai_contrast", "target_in_reader"), ("clevr_xai_contrast", "cue_mass")),
+    "mass of Relation Networks and of cross-attention":
+        (("clevr_xai_simple", "mass"), ("clevr_xai_attention_simple", "mass")),
+    "MCS of residual networks and of vision transformers": (("bim", "mcs"), ("bim_vit", "mcs")),
+}  # fmt: skip
+DRAWS = 2000  # of the bootstrap
+SETS = {one.task: one for one in published.sets()}
+
+
+def group_of(task: str, metric: str) -> InputScores:
+    """Return the published values of a metric."""
+    return next(group for group in SETS[task].scores.groups if group.where["metric"] == metric)
+
+
+def table(task: str, headings: dict[str, str]) -> str:
+    """Return the means of methods and maps, sorted by the first metric; controls of a method are left out."""
+    titles, sources = SETS[task].scores.titles, group_of(task, next(iter(headings))).sources
+    rows = []
+    for source in sources:
+        if source.method and source.control:
+            continue
+        found = []
+        for metric in headings:
+            group = group_of(task, metric)
+            has = source.name in group.values
+            found.append(mean_interval(group.by_network(source.name), clusters=group.clusters) if has else None)
+        cells = [f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" if one else "–" for one in found]
+        rows.append((found[0].value if found[0] else -np.inf, [titles[source.name], *cells]))
+    return markdown_table(["map", *headings.values()], [row for _, row in sorted(rows, key=lambda one: -one[0])])
+
+
+def order(first: tuple[str, str], second: tuple[str, str]) -> list[str]:
+    """Return number of methods and Spearman's correlation of their means by two metrics, with its bootstrap interval."""
+    groups = [group_of(*one) for one in (first, second)]
+    names = [one.name for one in groups[0].sources if one.method and not one.control and one.name in groups[1].values]
+    columns = [np.stack([group.by_network(name) for name in names], axis=-1) for group in groups]
+    means = [np.nanmean(each, axis=(0, 1)) for each in columns]
+    if first[0] == second[0]:  # inputs and networks are drawn together
+        drawn = bootstrap_means(np.concatenate(columns, axis=-1), groups[0].clusters, 0, DRAWS)
+        draws = [drawn[:, : len(names)], drawn[:, len(names) :]]
+    else:
+        draws = [bootstrap_means(*one, DRAWS) for one in zip(columns, (g.clusters for g in groups), (0, 1), strict=True)]
+    low, high = np.nanquantile(correlation.spearman(*draws), [0.025, 0.975])
+    return [str(len(names)), f"{correlation.spearman(*means):.2f} ({low:.2f} to {high:.2f})"]
+
+
+def main() -> None:
+    """Replace the parts of the page."""
+    parts = {name: table(*one) for name, one in TABLES.items()}
+    rows = [[title, *order(*pair)] for title, pair in ORDERS.items()]
+    parts["orders"] = markdown_table(["order by", "methods", "Spearman's correlation"], rows)
+    replace_parts(ROOT / "docs" / "results.md", parts)
+
+
+if __name__ == "__main__":
+    main()
