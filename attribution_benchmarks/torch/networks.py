@@ -184,8 +184,8 @@ def last_state(lstm: nn.LSTM, x: Tensor, words: Tensor) -> Tensor:
     return states[torch.arange(len(x)), last]
 
 
-class RelationNetwork(Network):
-    """CLEVR-XAI: images (N, 3, 128, 128) of 0 to 1 and words (N, L) of a question to 28 answers."""
+class Asked(Network):
+    """What the networks of CLEVR-XAI share: convolutions, and an LSTM that reads the question."""
 
     def __init__(self):
         super().__init__()
@@ -195,6 +195,25 @@ class RelationNetwork(Network):
         self.convolutions = nn.Sequential(*layers)
         self.embedding = nn.Embedding(82, 32)
         self.lstm = nn.LSTM(32, 128, batch_first=True)
+
+    def cells(self, x: Tensor) -> Tensor:
+        """Return the features of each cell of an image with its place, (N, 49, 26)."""
+        features = self.convolutions(x)
+        rows, columns = features.shape[2:]
+        row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+        places = torch.stack([column - (columns - 1) / 2, row - (rows - 1) / 2]) / 2
+        return torch.cat([features, places.to(features).expand(len(x), -1, -1, -1)], dim=1).flatten(2).mT
+
+    def read(self, words: Tensor) -> Tensor:
+        """Return the code of a question, (N, 128)."""
+        return last_state(self.lstm, self.embedding(words), words)
+
+
+class RelationNetwork(Asked):
+    """CLEVR-XAI: images (N, 3, 128, 128) of 0 to 1 and words (N, L) of a question to 28 answers."""
+
+    def __init__(self):
+        super().__init__()
         self.first, self.second = nn.Linear(26, 256, bias=False), nn.Linear(26, 256, bias=False)
         self.question = nn.Linear(128, 256)
         self.sum = Sum()
@@ -208,12 +227,7 @@ class RelationNetwork(Network):
 
     def forward(self, x: Tensor, words: Tensor) -> Tensor:
         """Return logits: f of the sum of g over all pairs of cells."""
-        features = self.convolutions(x)
-        rows, columns = features.shape[2:]
-        row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
-        places = torch.stack([column - (columns - 1) / 2, row - (rows - 1) / 2]) / 2
-        cells = torch.cat([features, places.to(features).expand(len(x), -1, -1, -1)], dim=1).flatten(2).mT
-        question = self.question(last_state(self.lstm, self.embedding(words), words))
+        cells, question = self.cells(x), self.question(self.read(words))
         parts = self.first(cells)[:, :, None], self.second(cells)[:, None], question[:, None, None]
         pairs = self.g(self.sum(torch.stack(torch.broadcast_tensors(*parts), dim=-1)))
         return self.f(self.over_pairs(pairs.flatten(1, 2)))
@@ -264,26 +278,88 @@ def turned(x: Tensor) -> Tensor:
 class Layer(nn.Module):
     """A layer of a transformer: attention of four heads, with rotary positions on request, and two dense layers."""
 
-    def __init__(self, normalized: bool, rotary: bool):
+    def __init__(
+        self, normalized: bool, rotary: bool, width: int = 32, wider: int = 64, epsilon: float = 1e-3,
+        activation: Callable[[], nn.Module] = nn.ReLU,
+    ):  # fmt: skip
         super().__init__()
-        self.rotary = rotary
-        self.norm = nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity()
-        self.queries, self.keys, self.values, self.out = (nn.Linear(32, 32) for _ in range(4))
-        self.dense = nn.Sequential(
-            nn.LayerNorm(32, eps=1e-3) if normalized else nn.Identity(), nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)
-        )
+        self.rotary, self.size = rotary, width // 4
+        self.norm, norm = (nn.LayerNorm(width, eps=epsilon) if normalized else nn.Identity() for _ in range(2))
+        self.queries, self.keys, self.values, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.dense = nn.Sequential(norm, nn.Linear(width, wider), activation(), nn.Linear(wider, width))
 
-    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """Return (N, tokens, 32); ``hidden`` (N, 1, 1, tokens) is added to the weights before their softmax."""
+    def forward(self, x: Tensor, hidden: Tensor | float = 0.0) -> Tensor:
+        """Return (N, tokens, width); ``hidden`` (N, 1, 1, tokens) is added to the weights before their softmax."""
         given = self.norm(x)
         queries, keys, values = (
-            part(given).unflatten(-1, (4, 8)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
+            part(given).unflatten(-1, (4, self.size)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
         )
         if self.rotary:
             queries, keys = turned(queries), turned(keys)
-        weights = (queries @ keys.mT / 8**0.5 + hidden).softmax(dim=-1)
+        weights = (queries @ keys.mT / self.size**0.5 + hidden).softmax(dim=-1)
         x = x + self.out((weights @ values).transpose(1, 2).flatten(2))
         return x + self.dense(x)
+
+
+class Asking(nn.Module):
+    """A block of ``CrossAttention``: the query attends to the cells, and passes two dense layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(128, eps=1e-6)
+        self.queries, self.keys, self.values, self.out = (nn.Linear(128, 128) for _ in range(4))
+        self.dense = nn.Sequential(nn.LayerNorm(128, eps=1e-6), nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
+
+    def forward(self, query: Tensor, cells: Tensor) -> Tensor:
+        """Return the query, (N, 1, 128)."""
+        parts = self.queries(self.norm(query)), self.keys(cells), self.values(cells)
+        queries, keys, values = (part.unflatten(-1, (4, 32)).transpose(1, 2) for part in parts)
+        weights = (queries @ keys.mT / 32**0.5).softmax(dim=-1)
+        query = query + self.out((weights @ values).transpose(1, 2).flatten(2))
+        return query + self.dense(query)
+
+
+class CrossAttention(Asked):
+    """CLEVR-XAI by attention, from and to what ``RelationNetwork`` takes and gives."""
+
+    has_products = True
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.asked = nn.Linear(26, 128), nn.Linear(128, 128)
+        self.keys = nn.Sequential(nn.ReLU(), nn.Linear(128, 128), nn.LayerNorm(128, eps=1e-6))
+        self.blocks = nn.ModuleList(Asking() for _ in range(3))
+        self.answer = nn.Sequential(nn.LayerNorm(128, eps=1e-6), nn.Linear(128, 28))
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        """Return logits."""
+        query, cells = self.asked(self.read(words))[:, None], self.keys(self.seen(self.cells(x)))
+        for block in self.blocks:
+            query = block(query, cells)
+        return self.answer(query[:, 0])
+
+
+class VisionTransformer(Network):
+    """BIM: images as of ``bim`` to 10 classes, by four convolutions and three layers of attention."""
+
+    has_products = True
+
+    def __init__(self):
+        super().__init__()
+        convolutions = []
+        for channels, filters in ((3, 16), (16, 32), (32, 64)):
+            convolutions += [SameConv2d(channels, filters, 3, 2), nn.ReLU()]
+        self.stem = nn.Sequential(*convolutions, SameConv2d(64, 64, 3, 2))
+        self.positions = nn.Parameter(torch.zeros(1, 64, 64))
+        self.layers = nn.ModuleList(Layer(True, False, 64, 256, 1e-6, nn.GELU) for _ in range(3))
+        self.norm, self.dense = nn.LayerNorm(64, eps=1e-6), nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        x = self.stem(x / 64).flatten(2).mT + self.positions
+        for layer in self.layers:
+            x = layer(x)
+        return self.dense(self.norm(x).mean(dim=1))
 
 
 class Transformer(Network):

@@ -20,6 +20,7 @@ TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
 ARCHITECTURES: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (  # with their arguments
     *((network, {}) for network in (networks.svea, networks.bim, networks.parts, networks.exact, networks.hand_set)),
     *((network, {}) for network in (networks.tetrominoes, networks.checked, networks.RelationNetwork)),
+    *((network, {}) for network in (networks.CrossAttention, networks.VisionTransformer)),
     *((network, {}) for network in (networks.Lstm, networks.Cnn)),
     (networks.checked, {"images": True}),
     (networks.parts, {"residual": True}),
@@ -35,6 +36,7 @@ _NAMES: dict[type, dict[str, str]] = {  # of parameters in PyTorch and Keras tha
     nn.LayerNorm: _SCALE,
     nn.Embedding: {"weight": "embeddings"},
     networks.Transformer: {"positions": "variable"},
+    networks.VisionTransformer: {"positions": "table"},
 }
 _NUMBERED = re.compile(r"(?:conv1d|conv2d|dense|batch_normalization|layer_normalization)_(\d+)/")
 
@@ -101,7 +103,15 @@ def _variables(model: Any) -> list[tuple[str, np.ndarray]]:
     loaded = model.load_file() if hasattr(model, "load_file") else None  # its variables live no longer than it
     found = {variable.ref(): variable for variable in loaded.signatures["serving_default"].variables} if loaded else {}
     ordered = sorted(found.values(), key=lambda each: [int(number) for number in _NUMBERED.findall(each.name)] or [0])
-    return [(re.sub(r"(_\d+)?:0$", "", each.name).rpartition("/")[2], each.numpy()) for each in ordered]
+    return [(re.sub(r"(_\d+)?:0$", "", each.name).rpartition("/")[2], _without_heads(each)) for each in ordered]
+
+
+def _without_heads(variable: Any) -> np.ndarray:
+    """Return a variable's values; those of attention without Keras's axis of heads."""
+    values = variable.numpy()
+    if re.search(r"attention/(query|key|value)/", variable.name):
+        return values.reshape(*values.shape[:-2], -1)
+    return values.reshape(-1, values.shape[-1]) if "attention_output/kernel" in variable.name else values
 
 
 def _filled(network: nn.Module, variables: list[tuple[str, np.ndarray]]) -> bool:

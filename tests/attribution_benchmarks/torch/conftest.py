@@ -69,12 +69,14 @@ NETWORKS = {
     "svea/baseline": (_signals, 1000),
     "bim/obj": (_bim, 40),
     "bim/scene": (_bim, 40),
+    "bim/vit/obj": (_bim, 40),
     "parts/plain_seed0": (_examples("parts"), 100),
     "parts/residual_seed0": (_examples("parts"), 100),
     "exact/problems": (_examples("exact"), 405),
     "exact/units": (_examples("xai_units"), 406),
     "exact/tetrominoes": (_examples("xai_tris"), 400),
     "clevr_xai/relation_network": (_questions, 12),
+    "clevr_xai/cross_attention": (_questions, 12),
     **{
         f"exact/sequences/{name}": (_sequences, 120)
         for name in ("transformer", "transformer_rotary", "transformer_plain", "lstm", "cnn")
