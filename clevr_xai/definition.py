@@ -96,8 +96,14 @@ def _check_names(settings: Settings, methods_named: Sequence[str]) -> None:
 
 
 def _tasks(
-    benchmark: str, title: str, kinds: Sequence[str], asked: Sequence[str], first: Settings, further: Sequence[str],
-    quick: bool, seed: int,
+    benchmark: str,
+    title: str,
+    kinds: Sequence[str],
+    asked: Sequence[str],
+    first: Settings,
+    further: Sequence[str],
+    quick: bool,
+    seed: int,
 ) -> list[ReportTask]:
     """Return the tasks of some kinds of questions on a first network and on further ones."""
     steps, samples = (10, 10) if quick else (304, 40)

@@ -63,7 +63,7 @@ def table(task: str, headings: dict[str, str]) -> str:
 
 
 def order(first: tuple[str, str], second: tuple[str, str]) -> list[str]:
-    """Return number of methods and Spearman's correlation of their means by two metrics, with its bootstrap interval."""
+    """Return the number of methods, and Spearman's correlation of their means by two metrics with its interval."""
     groups = [group_of(*one) for one in (first, second)]
     names = [one.name for one in groups[0].sources if one.method and not one.control and one.name in groups[1].values]
     columns = [np.stack([group.by_network(name) for name in names], axis=-1) for group in groups]
@@ -72,7 +72,10 @@ def order(first: tuple[str, str], second: tuple[str, str]) -> list[str]:
         drawn = bootstrap_means(np.concatenate(columns, axis=-1), groups[0].clusters, 0, DRAWS)
         draws = [drawn[:, : len(names)], drawn[:, len(names) :]]
     else:
-        draws = [bootstrap_means(*one, DRAWS) for one in zip(columns, (g.clusters for g in groups), (0, 1), strict=True)]
+        draws = [
+            bootstrap_means(each, group.clusters, seed, DRAWS)
+            for seed, (each, group) in enumerate(zip(columns, groups, strict=True))
+        ]
     low, high = np.nanquantile(correlation.spearman(*draws), [0.025, 0.975])
     return [str(len(names)), f"{correlation.spearman(*means):.2f} ({low:.2f} to {high:.2f})"]
 
