@@ -142,7 +142,7 @@ def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
 def _attention_tasks(quick: bool, seed: int) -> list[ReportTask]:
     """Return the task of the networks of cross-attention in a quick or in a full run."""
     first = AttentionSettings()
-    further = [f"{first.model}_seed{number}" for number in (1, 2)]
+    further = [f"{first.model}_seed1"]
     tasks = _tasks(ATTENTION.name, ATTENTION.title, ("simple",), _OF_ATTENTION, first, further, quick, seed)
     return [dataclasses.replace(task, shared=False) for task in tasks]
 
