@@ -300,12 +300,11 @@ class BimEvaluation(Evaluation):
         return {name: images.fingerprint() for name, images in self.sets.items()}
 
     def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write a figure of scores and one of examples for each metric, and images for a report."""
+        """Write a figure of scores and one of examples for each metric."""
         from bim import pictures
 
         places = pictures.example_places(self, scores.groups, pictures.NUM_EXAMPLES)
         pictures.write_pictures(directory, self, self.run.metrics, scores.rows, scores.titles, places, formats)
-        pictures.save_report_examples(directory, self, scores.groups)
 
     def measured(self, model_name: str, set_name: str, rows: Sequence[int]) -> _Measured:
         """Return a model's attributions on some images of a set.

@@ -1,4 +1,4 @@
-"""Pictures of a run: the maps that each metric compares, a bar chart per metric, and examples for a report.
+"""Pictures of a run: the maps that each metric compares, and a bar chart per metric.
 
 The example figures follow the paper's: model contrast (one image, two models), input dependence (one model,
 the scene with and without the object) and input independence (one model, with and without the patch).
@@ -7,7 +7,6 @@ the scene with and without the object) and input independence (one model, with a
 from __future__ import annotations
 
 import itertools
-import os
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +22,7 @@ from attribution_benchmarks.core.scores import InputScores
 from bim.classifiers import input_side
 from bim.layout import OBJECTS, SCENES
 from bim.members import PAIRS, Member, member_key
-from bim.scores import METRICS, place_mask, two_dimensional
+from bim.scores import METRICS, two_dimensional
 
 NUM_EXAMPLES = 3
 _ACROSS = 9  # maps in a line; more would be too small to read on a page
@@ -32,13 +31,6 @@ MEMBER_TITLES = {
     "idr": ("object on scene", "scene alone"),
     "iir": ("scene alone", "patch on scene"),
 }
-# Titles in a report, which shows examples of several benchmarks together.
-_VIEW_TITLES = {
-    "mcs": ("network of objects", "network of scenes"),
-    "idr": ("object on scene", "scene alone"),
-    "iir": ("scene alone", "with the patch"),
-}
-_REPORT_EXAMPLES = 4  # of a metric
 
 
 @no_mathtext
@@ -191,21 +183,10 @@ def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     return report_examples.unsigned(scaled).reshape(len(maps), -1)
 
 
-def save_report_examples(directory: str, evaluation: Any, scores: Sequence[InputScores]) -> str:
-    """Write the images that tell the methods apart under each metric, and return the file."""
-    groups = {group.where["metric"]: group for group in scores if "scene_model" not in group.where}
-    examples = []
-    for metric in PAIRS:
-        group = groups.get(metric)
-        if group is not None and len(group.inputs):
-            examples += _examples_of(metric, evaluation, group)
-    return report_examples.save(directory, examples)
-
-
 def _chosen(metric: str, evaluation: Any, group: InputScores) -> list[int]:
     """Return places among the images that count under a metric."""
     less = [described.name for described in METRICS.values() if described.better == "less"]
-    return report_examples.choose([group], less, evaluation.method_names, _REPORT_EXAMPLES)
+    return report_examples.choose([group], less, evaluation.method_names, NUM_EXAMPLES)
 
 
 def example_places(evaluation: Any, scores: Sequence[InputScores], count: int) -> dict[str, list[int]]:
@@ -244,42 +225,10 @@ def _example_members(metric: str, evaluation: Any, places: Sequence[int]) -> lis
     return found
 
 
-def _examples_of(metric: str, evaluation: Any, group: InputScores) -> list[report_examples.Example]:
-    counted = _rows(group, range(len(evaluation.drawn(PAIRS[metric][0][1]))))
-    picked = _chosen(metric, evaluation, group)
-    pair = _example_members(metric, evaluation, [counted[place] for place in picked])
-    names = (metric,)
-    examples = []
-    for number, place in enumerate(picked):
-        views = tuple(
-            _view(member, rows[number], {name: one[number] for name, one in maps.items()}, title)
-            for (member, rows, maps), title in zip(pair, _VIEW_TITLES[metric], strict=True)
-        )
-        first, taken, _ = pair[0]
-        title = f"{METRICS[metric].title} {group.inputs[place]}: {_named(first.images.names[taken[number]])}"
-        examples.append(report_examples.Example(group.inputs[place], names, title, views))
-    return examples
-
-
-def _view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> report_examples.ExampleView:
-    """Return one image under one network, the object's place outlined at the image's own size."""
-    (image,) = member.images.images([row])
-    side = image.shape[0]
-    mask = place_mask(member.images.mask(row), member.images.boxes[row], side, side)
-    predicted = int(member.model.predict(member.batch([row]).inputs, 1)[0])
-    return report_examples.ExampleView(title, image, mask, maps, f"predicted {_class_name(member, predicted)}")
-
-
 def _class_name(member: Member, number: int) -> str:
     """Return what a class of a model is called."""
     names = OBJECTS if member.model_name == "obj" else SCENES
     return names[number].replace("_", " ")
-
-
-def _named(file: str) -> str:
-    """Return what an image shows, from the name of its file: "dog, bedroom"."""
-    parts = os.path.splitext(os.path.basename(file))[0].split("-")
-    return ", ".join(part.replace("_", " ") for part in parts if not part.isdigit())
 
 
 def _rows(group: InputScores, among: Sequence[int]) -> list[int]:

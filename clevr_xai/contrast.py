@@ -315,7 +315,7 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
         ReportTask(
             BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _METHODS,
             f"{count} questions drawn of each pair of networks; those count that both networks answer as intended.",
-            pictures=False, shared=False, own_model=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
+            shared=False, own_model=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
             networks=tuple(
                 dataclasses.replace(settings, cue=name.partition("_")[0], pair=f"{_FOLDER}/{name}")
                 for name in pairs()[1:]

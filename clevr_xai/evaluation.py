@@ -404,7 +404,7 @@ class ClevrXaiEvaluation(Evaluation):
         return {self.questions.dataset.kind: self.measured.fingerprint}
 
     def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write maps of some questions, box plots, and questions for a report."""
+        """Write maps of some questions, and box plots."""
         from clevr_xai import pictures
 
         pictures.write(self, scores, directory, formats)

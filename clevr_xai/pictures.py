@@ -1,4 +1,4 @@
-"""Figures of a run: questions with masks and maps, and distributions of accuracies; and examples for a report."""
+"""Figures of a run: questions with masks and maps, and distributions of accuracies."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from clevr_xai.metrics import ACCURACIES, TRUTH_TITLES, pool
 from clevr_xai.questions import Questions
 
 SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alone
-_EXAMPLES = 5
 _TOP_QUANTILE = 0.998  # white; a handful of pixels would otherwise leave all others dark
 _OURS, _CONTROL, _POSTER = "#3b5b92", "#a9a9a9", "#c8553d"
 
 
 @no_mathtext
 def write(evaluation: Any, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-    """Write ``question_17.png`` and so on, ``mass_single_object.png`` and so on, and ``inputs.npz`` for a report.
+    """Write ``question_17.png`` and so on, and ``mass_single_object.png`` and so on.
 
     ``evaluation`` is a ``ClevrXaiEvaluation``, ``scores`` its scores. The first ground truth is outlined on the maps.
     """
@@ -49,20 +48,6 @@ def write(evaluation: Any, scores: Scores, directory: str, formats: Sequence[str
         written += save_figure(_box_plot(group, scores), directory, stem, formats, trim=False)
     for path in written:
         print_line(f"picture: {path}", file=sys.stderr)
-    if not groups:
-        report_examples.save(directory, [])
-        return
-    names = tuple(group.where["metric"] for group in groups)
-    chosen = _chosen(groups, _EXAMPLES)
-    batch, maps = _asked(evaluation, chosen)
-    examples = []
-    for place, name in enumerate(chosen):
-        view = report_examples.ExampleView(
-            "", batch.images[place], batch.masks[settings.truths[0]][place],
-            {method: found[place] for method, found in maps.items()}, f"answered correctly: {batch.answers[place]}",
-        )  # fmt: skip
-        examples.append(report_examples.Example(name, names, batch.questions[place], (view,)))
-    report_examples.save(directory, examples)
 
 
 def _chosen(groups: Sequence[InputScores], count: int) -> list[str]:

@@ -115,7 +115,7 @@ class SveaEvaluation(Evaluation):
         return {"mnist1d": mnist1d.FINGERPRINT}
 
     def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write the figures, and test signals for a report."""
+        """Write the figures."""
         from svea import pictures
 
         pictures.write(self, scores, directory, formats)

@@ -1,4 +1,4 @@
-"""Figures of SVEA, and test signals for a report: example maps with their regions, the ROE test, window positions."""
+"""Figures of SVEA: example maps with their regions, the ROE test, window positions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import numpy as np
 
 from attribution.errors import print_line
 from attribution.plotting import no_mathtext
-from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.figures import OWN_METHOD, save_figure
 from attribution_benchmarks.core.metric import PerSampleMetric
 from svea import scoring
-from svea.metrics import METRICS, WINDOW
+from svea.metrics import WINDOW
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
 from svea.scoring import NetworkScores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from attribution_benchmarks.core.scores import InputScores, Scores
+    from attribution_benchmarks.core.scores import Scores
 
 _REGION = "#f2b134"
 _TEMPLATE = "#2a7f62"
@@ -37,23 +36,15 @@ def _whole_map(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     return np.reshape(maps, (len(maps), LENGTH))
 
 
-def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
-    """Return maps as bytes with a sign, (N, 40)."""
-    return report_examples.signed(_whole_map(maps, batch, scores))
-
-
 _WHOLE = PerSampleMetric("whole_map", _whole_map, width=LENGTH, digits=9, of_controls=False)  # digits of a float32
-_PICTURE = report_examples.MapPicture("picture", _map_bytes, width=LENGTH, of_controls=False)
-_EXAMPLES = 10  # test signals for a report
 
 
 def write(evaluation: Any, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-    """Write the figures of the first network and ``inputs.npz``."""
+    """Write the figures of the first network."""
     data, network = evaluation.data, evaluation.scored[0]
     maps = _maps_of(evaluation, network, _example_rows(data, network), _WHOLE)
     for path in save_figures(pathlib.Path(directory), data, network, maps, scores.rows, scores.titles, formats):
         print_line(f"figure: {path}", file=sys.stderr)
-    _save_examples(evaluation, network, scores.groups, directory)
 
 
 def _maps_of(
@@ -67,26 +58,6 @@ def _maps_of(
     evaluator = scoring.evaluator(network.explainer, model, [measure], evaluation.run.store)
     found = evaluator.run([LazyBatch(names, files, lambda: whole.load().take(places))])
     return {name: dict(zip(rows, found.of(MapSource(name), measure), strict=True)) for name in network.methods}
-
-
-def _save_examples(evaluation: Any, network: NetworkScores, groups: Sequence[InputScores], directory: str) -> None:
-    """Write the test signals that distinguish the methods best: signal, true template, and the maps of all methods."""
-    data, probabilities = evaluation.data, network.probabilities
-    metrics = tuple(group.where["metric"] for group in groups)
-    less = [name for name, metric in METRICS.items() if metric.better == "less"]
-    own = [group for group in groups if group.where["metric"] in METRICS] or list(groups)
-    rows = report_examples.choose(own, less, list(network.methods), _EXAMPLES)
-    maps = _maps_of(evaluation, network, rows, _PICTURE)
-    examples = []
-    for row in rows:
-        predicted, truth = int(probabilities[row].argmax()), int(data.test.labels[row])
-        facts = f"predicted class {predicted}, {'correctly' if predicted == truth else f'true class {truth}'}"
-        view = report_examples.ExampleView(
-            "", data.test.signals[row], data.test.template[row],
-            {name: found[row].astype(np.uint8) for name, found in maps.items()}, facts,
-        )  # fmt: skip
-        examples.append(report_examples.Example(groups[0].inputs[row], metrics, f"Test signal {row}", (view,)))
-    report_examples.save(directory, examples)
 
 
 @no_mathtext

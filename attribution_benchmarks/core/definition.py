@@ -100,8 +100,8 @@ class ReportTask:
         Its settings in words, and where they differ from the paper's.
     place
         What is evaluated: a name of ``core.places.BENCHMARKS``, ``module:NAME`` or ``file.py:NAME``.
-    scores, pictures
-        Whether there are a store, pictures.
+    scores
+        Whether there is a store.
     shared
         Whether the cheap methods of the other benchmarks' papers are scored, too.
     metrics
@@ -132,7 +132,6 @@ class ReportTask:
     note: str = ""
     place: str = ""
     scores: bool = True
-    pictures: bool = True
     shared: bool = True
     metrics: tuple[str, ...] = ()
     more_metrics: bool = True
@@ -153,7 +152,7 @@ class ReportTask:
         """Return the task on a further network, from 1."""
         return dataclasses.replace(
             self, name=f"{self.name}_network{number}", title=f"{self.title}, network {number + 1}",
-            settings=self.networks[number - 1], pictures=False,
+            settings=self.networks[number - 1],
             methods=tuple(name for name in self.methods if name not in self.once),
             metrics=tuple(name for name in self.metrics if name not in self.once), own_model=False, network=number,
             cost=self.further_cost or self.cost,

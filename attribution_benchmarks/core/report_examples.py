@@ -8,50 +8,21 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import json
-import os
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
-from attribution.errors import BadInput
-from attribution.files import atomic_write
-from attribution.reading import opened
 from attribution_benchmarks.core.batch import LazyBatch
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 
-FILE = "inputs.npz"
 # Custom methods whose extremes are added. They cost two inputs by all methods, more than the method itself, so a second
 # custom method is shown on the inputs already chosen.
 _CUSTOM_METHODS = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class ExampleView:
-    """One picture under one network."""
-
-    title: str  # such as the name of the network
-    picture: np.ndarray  # (H, W, 3) uint8, or (T,) numbers of a signal
-    truth: np.ndarray | None  # (positions...) bool, where a map should be; None where unknown
-    maps: Mapping[str, np.ndarray]  # method -> (positions...) uint8, as ``MapPicture`` has them
-    facts: str = ""  # a few words, such as the predicted class
-
-
-@dataclasses.dataclass(frozen=True)
-class Example:
-    """An input with its views."""
-
-    input: str  # its name among the input scores
-    metrics: tuple[str, ...]  # whose input scores have this name
-    title: str
-    views: tuple[ExampleView, ...]  # two where a metric compares two networks or two pictures
 
 
 class MapPicture(PerSampleMetric):
@@ -81,14 +52,6 @@ class MapPicture(PerSampleMetric):
 def unsigned(maps: np.ndarray) -> np.ndarray:
     """Return maps as bytes, clipped to [0, 1]."""
     return np.asarray(np.rint(255 * np.clip(np.nan_to_num(maps), 0, 1)), np.uint8)
-
-
-def signed(maps: np.ndarray) -> np.ndarray:
-    """Return maps, (N, positions...), as bytes: each scaled by its largest magnitude, zero at ``MapPicture.SIGNED``."""
-    maps = np.nan_to_num(np.asarray(maps, np.float64))
-    largest = np.abs(maps).reshape(len(maps), -1).max(axis=1).reshape(-1, *[1] * (maps.ndim - 1))
-    scaled = np.divide(maps, largest, out=np.zeros_like(maps), where=largest > 0)
-    return np.asarray(np.rint(MapPicture.SIGNED * (1 + scaled)), np.uint8)
 
 
 def maps_of(
@@ -174,53 +137,3 @@ def _goals(
     smaller = [np.searchsorted(np.sort(line), line) for line in led]
     ranks = np.stack(smaller) / led.shape[1]
     return np.concatenate([ranks, 1 - ranks])
-
-
-def save(directory: str | os.PathLike[str], shown: Sequence[Example]) -> str:
-    """Write ``inputs.npz`` into a directory atomically and return its path."""
-    arrays: dict[str, Any] = {}
-
-    def kept(array: np.ndarray | None) -> str | None:
-        if array is None:
-            return None
-        name = f"array_{len(arrays)}"
-        arrays[name] = np.asarray(array)
-        return name
-
-    def described(view: ExampleView) -> dict[str, Any]:
-        return {
-            "title": view.title, "facts": view.facts, "picture": kept(view.picture), "truth": kept(view.truth),
-            "methods": list(view.maps), "maps": kept(np.stack(list(view.maps.values())) if view.maps else None),
-        }  # fmt: skip
-
-    index = {
-        "shown": [
-            {"input": one.input, "metrics": one.metrics, "title": one.title, "views": list(map(described, one.views))}
-            for one in shown
-        ],
-    }
-    path = os.path.join(directory, FILE)
-    written = np.array(json.dumps(index))
-    atomic_write(path, lambda file: np.savez_compressed(file, index=written, **arrays))
-    return path
-
-
-def load(path: str | os.PathLike[str]) -> list[Example]:
-    """Read the examples that ``save`` wrote; raise ``BadInput`` if the file is damaged."""
-    try:
-        with opened(path) as file, np.load(file, allow_pickle=False) as arrays:
-
-            def array(name: str | None) -> Any:
-                return None if name is None else arrays[name]
-
-            def view(one: Mapping[str, Any]) -> ExampleView:
-                maps = array(one["maps"])
-                named = {} if maps is None else dict(zip(one["methods"], maps, strict=True))
-                return ExampleView(one["title"], array(one["picture"]), array(one["truth"]), named, one["facts"])
-
-            return [
-                Example(one["input"], tuple(one["metrics"]), one["title"], tuple(map(view, one["views"])))
-                for one in json.loads(str(arrays["index"]))["shown"]
-            ]
-    except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, BadZipFile, zlib.error) as error:
-        raise BadInput(f"{path} cannot be read ({error}); remove it to compute it again") from error

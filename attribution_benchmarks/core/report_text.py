@@ -19,22 +19,6 @@ else:
 
 
 @dataclasses.dataclass(frozen=True)
-class PictureText:
-    """Text of a picture.
-
-    Attributes
-    ----------
-    alt
-        What the picture shows, for readers who cannot see it.
-    caption
-        How to read it.
-    """
-
-    alt: str
-    caption: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Trend:
     """Rows of a document that are charted as curves, such as one curve for each method or network.
 
@@ -74,8 +58,6 @@ class ReportText:
         Method -> why it is not scored here.
     more_metrics
         Metric -> how to read it, for metrics in tables that have no column.
-    pictures
-        How a picture's file name begins -> its text.
     trends
         Rows that are charted as curves.
     """
@@ -86,7 +68,6 @@ class ReportText:
     beside_paper: str = ""
     reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
     more_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    pictures: Mapping[str, PictureText] = dataclasses.field(default_factory=dict)
     trends: tuple[Trend, ...] = ()
 
     @classmethod

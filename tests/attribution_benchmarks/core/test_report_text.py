@@ -8,7 +8,7 @@ import pytest
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.registry import BENCHMARKS, benchmark_named
-from attribution_benchmarks.core.report_text import PictureText, ReportText, Trend
+from attribution_benchmarks.core.report_text import ReportText, Trend
 from attribution_benchmarks.parts.definition import SUMMARY
 from bim import scores as bim_scores
 
@@ -25,10 +25,6 @@ rise = "expensive"
 
 [more_metrics]
 curve = "It should fall."
-
-[pictures.examples]
-alt = "Maps."
-caption = "Good ones are bright."
 
 [[trends]]
 metric = "curve"
@@ -53,7 +49,6 @@ def test_every_field_is_read(tmp_path):
         beside_paper="Other networks.",
         reasons={"rise": "expensive"},
         more_metrics={"curve": "It should fall."},
-        pictures={"examples": PictureText(alt="Maps.", caption="Good ones are bright.")},
         trends=(Trend("curve", "The curve", "It should fall.", "step", "steps", series="method"),),
     )
     assert ReportText.load(written(tmp_path, "")) == ReportText()
@@ -64,8 +59,6 @@ def test_every_field_is_read(tmp_path):
     [
         ("abuot = 'a'", "unknown key 'abuot'; expected one of 'about', 'paper', "),
         ("about = 3", "'about' is 3; expected text"),
-        ("[pictures.mass]\nalt = 'Boxes.'", "'pictures.mass.caption' is missing"),
-        ("[pictures.mass]\ntitle = 'Boxes.'", "unknown key 'pictures.mass.title'; expected one of 'alt', 'caption'"),
         ("[trends]\nmetric = 'rmcs'", "'trends' is {'metric': 'rmcs'}; expected an array of tables"),
         (EVERYTHING + "[[trends]]\nmetric = 1.5", "'trends[1].title' is missing"),
         ("about = ", "Invalid value"),
