@@ -13,9 +13,7 @@ from typing import Any
 
 from attribution.methods.registry import known_method
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
-from attribution_benchmarks.core.report_text import Trend
 from attribution_benchmarks.metrics.cards import Card, card_of
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, formatting, summary
 from attribution_benchmarks.report.formatting import enumeration, templates
 from attribution_benchmarks.report.matrix import Matrix
@@ -95,7 +93,6 @@ class Section:
     results: Sequence[Result]
     columns: Sequence[Column]
     controls: Sequence[tuple[str, str]]  # names of controls, and their descriptions
-    curves: Sequence[tuple[Trend, Sequence[charts.Curve]]]
     others: Sequence[str]  # descriptions of metrics that are in tables only
 
 
@@ -103,16 +100,10 @@ def _section(definition: Benchmark, data: ReportData) -> Section:
     results = [result for result in data.results if result.task.benchmark == definition.name and not result.failed]
     columns = [column for column in data.matrix.columns if column.benchmark == definition.name]
     rows = [row for result in results for row in result.scores.rows]
-    trends = [(trend, charts.curves(trend, rows)) for trend in definition.report.trends]
-    for metric in METRIC_REGISTRY.values():
-        if metric.curve:
-            of_tables = [(charts.curve_trend(metric, result.task.title), result.scores.rows) for result in results]
-            trends += [(trend, charts.curves(trend, of_table)) for trend, of_table in of_tables]
-    trends = [(trend, found) for trend, found in trends if found]
-    drawn = {trend.metric for trend, _ in trends}.union(column.metric for column in columns)
+    drawn = {column.metric for column in columns}
     about = definition.report.more_metrics
     others = [about[one] for one in dict.fromkeys(row["metric"] for row in rows) if one in about and one not in drawn]
-    return Section(definition, results, columns, _controls(definition, columns, data), trends, others)
+    return Section(definition, results, columns, _controls(definition, columns, data), others)
 
 
 def _controls(definition: Benchmark, columns: Sequence[Column], data: ReportData) -> list[tuple[str, str]]:

@@ -108,17 +108,6 @@ def test_matrix_and_tables_have_every_score(pages, built):
         assert pages["index.html"].count(cell_score(row, column)) >= 2
 
 
-def test_curves_of_a_table_are_drawn(report, documents, results):
-    rows = [
-        {"method": name, "metric": "deletion_road_curve", "removed": place, "value": value, "low": 0.0, "high": 1.0,
-         "n": 9, "paper": None, "kind": "method"}
-        for name in ("best", "bad") for place, value in ((0.0, 0.9), (0.5, 0.4))
-    ]  # fmt: skip
-    page = render_pages(report(changed(results, [{**documents[0], "rows": documents[0]["rows"] + rows}])))["index.html"]
-    assert page.count('<svg class="trend method"') == 2 and "Deletion, ROAD: curves (Table of svea)" in page
-    assert "0.0: 0.90 (0.00 to 1.00); 0.5: 0.40 (0.00 to 1.00)" in page
-
-
 def test_what_others_wrote_is_text_and_no_markup(report, documents, results):
     renamed = json.loads(json.dumps(documents).replace('"best"', json.dumps(OWN)))
     found = render_pages(report(changed(results, renamed, {}), custom=[OWN], notes=["<script>x</script>"]))
