@@ -199,8 +199,6 @@ class Benchmark:
         Module of its command; empty for ``attribution-benchmarks NAME``.
     evaluation
         Returns the ``core.evaluation.Evaluation`` of a ``Run``; None for a benchmark with ``examples``.
-    figures
-        Whether its evaluation writes figures.
     examples
         ``examples(count, seed)`` returns what is explained; None for a benchmark with an ``evaluation`` of its own.
     network
@@ -233,7 +231,6 @@ class Benchmark:
     settings: type[RunSettings] = ExampleSettings
     command: str = ""
     evaluation: Callable[[Any], Any] | None = None
-    figures: bool = False
     examples: Callable[[int, int], Examples] | None = None
     network: str = ""
     further_networks: tuple[str, ...] = ()
@@ -243,11 +240,6 @@ class Benchmark:
     report_tasks: Callable[[bool, int], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (60, 300)
     contexts: tuple[Mapping[str, str], ...] = ({},)
-
-    def about_metric(self, name: str) -> str:
-        """Return how to read a metric; empty for one that nothing is known of."""
-        known = {**_shared_metrics().METRIC_REGISTRY, **{metric.name: metric for metric in self.metrics}}
-        return known[name].about if name in known else self.report.more_metrics.get(name, "")
 
     def matrix_columns(self) -> tuple[Column, ...]:
         """Return the benchmark's columns of the matrix."""
