@@ -103,7 +103,7 @@ def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
             drawn, note = {"num_correct": count}, f"Questions drawn until {count} are answered correctly, which count"
         settings = Settings(
             questions=kind, ground_truth=truths, **drawn, steps=steps, samples=samples,
-            tolerance=methods.TOLERANCE if quick else _MISSED, seed=seed, num_pictures=2,
+            tolerance=methods.TOLERANCE if quick else _MISSED, seed=seed,
         )  # fmt: skip
         found.append(
             ReportTask(
@@ -155,6 +155,5 @@ BENCHMARK = _ClevrXai(
     settings=Settings,
     command="clevr_xai.evaluate",
     evaluation=_load,
-    figures=True,
     report_tasks=report_tasks,
 )
