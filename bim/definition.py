@@ -130,7 +130,7 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
         ReportTask(
             "bim_tcav", "bim", "BIM: TCAV", TcavSettings(num_random=counterparts, seed=seed),
             note=f"The concept “dog” against {counterparts} random counterparts.", place="bim.tcav:TCAV",
-            scores=False, pictures=False, shared=False, more_metrics=False, own_model=False,
+            scores=False, shared=False, more_metrics=False, own_model=False,
             random_networks=False, cost=25,
         ),
     ]  # fmt: skip
@@ -189,7 +189,6 @@ BENCHMARK = _Bim(
     settings=Settings,
     command="bim.metrics",
     evaluation=_load,
-    figures=True,
     report_tasks=_report_tasks,
 )
 

@@ -100,8 +100,8 @@ class ReportTask:
         Its settings in words, and where they differ from the paper's.
     place
         What is evaluated: a name of ``core.places.BENCHMARKS``, ``module:NAME`` or ``file.py:NAME``.
-    scores, pictures
-        Whether there are a store, pictures.
+    scores
+        Whether there is a store.
     shared
         Whether the cheap methods of the other benchmarks' papers are scored, too.
     metrics
@@ -132,7 +132,6 @@ class ReportTask:
     note: str = ""
     place: str = ""
     scores: bool = True
-    pictures: bool = True
     shared: bool = True
     metrics: tuple[str, ...] = ()
     more_metrics: bool = True
@@ -153,7 +152,7 @@ class ReportTask:
         """Return the task on a further network, from 1."""
         return dataclasses.replace(
             self, name=f"{self.name}_network{number}", title=f"{self.title}, network {number + 1}",
-            settings=self.networks[number - 1], pictures=False,
+            settings=self.networks[number - 1],
             methods=tuple(name for name in self.methods if name not in self.once),
             metrics=tuple(name for name in self.metrics if name not in self.once), own_model=False, network=number,
             cost=self.further_cost or self.cost,
@@ -200,8 +199,6 @@ class Benchmark:
         Module of its command; empty for ``attribution-benchmarks NAME``.
     evaluation
         Returns the ``core.evaluation.Evaluation`` of a ``Run``; None for a benchmark with ``examples``.
-    figures
-        Whether its evaluation writes figures.
     examples
         ``examples(count, seed)`` returns what is explained; None for a benchmark with an ``evaluation`` of its own.
     network
@@ -234,7 +231,6 @@ class Benchmark:
     settings: type[RunSettings] = ExampleSettings
     command: str = ""
     evaluation: Callable[[Any], Any] | None = None
-    figures: bool = False
     examples: Callable[[int, int], Examples] | None = None
     network: str = ""
     further_networks: tuple[str, ...] = ()
@@ -244,11 +240,6 @@ class Benchmark:
     report_tasks: Callable[[bool, int], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (60, 300)
     contexts: tuple[Mapping[str, str], ...] = ({},)
-
-    def about_metric(self, name: str) -> str:
-        """Return how to read a metric; empty for one that nothing is known of."""
-        known = {**_shared_metrics().METRIC_REGISTRY, **{metric.name: metric for metric in self.metrics}}
-        return known[name].about if name in known else self.report.more_metrics.get(name, "")
 
     def matrix_columns(self) -> tuple[Column, ...]:
         """Return the benchmark's columns of the matrix."""

@@ -19,46 +19,6 @@ else:
 
 
 @dataclasses.dataclass(frozen=True)
-class PictureText:
-    """Text of a picture.
-
-    Attributes
-    ----------
-    alt
-        What the picture shows, for readers who cannot see it.
-    caption
-        How to read it.
-    """
-
-    alt: str
-    caption: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Trend:
-    """Rows of a document that are charted as curves, such as one curve for each method or network.
-
-    Attributes
-    ----------
-    metric
-        As in the rows.
-    title, about
-        Heading of its charts, and how to read them.
-    along, along_title
-        The rows' key that a curve runs along, and what that is.
-    series
-        The rows' key that identifies a curve.
-    """
-
-    metric: str
-    title: str
-    about: str
-    along: str
-    along_title: str
-    series: str = "method"
-
-
-@dataclasses.dataclass(frozen=True)
 class ReportText:
     """What the report says about a benchmark; the fields are the keys of its TOML file.
 
@@ -74,10 +34,6 @@ class ReportText:
         Method -> why it is not scored here.
     more_metrics
         Metric -> how to read it, for metrics in tables that have no column.
-    pictures
-        How a picture's file name begins -> its text.
-    trends
-        Rows that are charted as curves.
     """
 
     about: str = ""
@@ -86,8 +42,6 @@ class ReportText:
     beside_paper: str = ""
     reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
     more_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    pictures: Mapping[str, PictureText] = dataclasses.field(default_factory=dict)
-    trends: tuple[Trend, ...] = ()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ReportText:
@@ -96,10 +50,20 @@ class ReportText:
         Raises
         ------
         BadInput
-            If the file cannot be read, has an unknown key, lacks one, or has a value of another type.
+            If the file cannot be read, has an unknown key, or has a value of another type.
         """
         with opened(path, "report text") as file:
-            return typing.cast(ReportText, _record(tomllib.load(file), cls, ""))
+            table, kinds = tomllib.load(file), typing.get_type_hints(cls)
+            for key, value in table.items():
+                if key not in kinds:
+                    raise ValueError(f"unknown key '{key}'; expected one of {listed(kinds)}")
+                if kinds[key] is str:
+                    _check(value, str, "text", key)
+                    continue
+                _check(value, dict, "a table", key)
+                for name, text in value.items():
+                    _check(text, str, "text", f"{key}.{name}")
+            return cls(**table)
 
     def about_others(self, about: str, scored: Collection[str], **reasons: str) -> ReportText:
         """Return the text for other networks of a benchmark, for which other methods are scored or have reasons."""
@@ -107,39 +71,7 @@ class ReportText:
         return dataclasses.replace(self, about=about, reasons={**kept, **reasons})
 
 
-def _value(value: Any, kind: Any, key: str) -> Any:
-    """Return a TOML value as text, a mapping, a tuple or a dataclass of these; ``ValueError`` if it is of no such type.
-
-    ``key`` is that of the value in the file, as in ``pictures.mass.alt``.
-    """
-    if kind is str:
-        return _checked(value, str, "text", key)
-    container, of = typing.get_origin(kind), typing.get_args(kind)
-    if container is Mapping:
-        return {
-            name: _value(each, of[1], f"{key}.{name}") for name, each in _checked(value, dict, "a table", key).items()
-        }
-    if container is tuple:
-        entries = _checked(value, list, "an array of tables", key)
-        return tuple(_value(each, of[0], f"{key}[{place}]") for place, each in enumerate(entries))
-    return _record(_checked(value, dict, "a table", key), kind, f"{key}.")
-
-
-def _record(table: Mapping[str, Any], kind: Any, prefix: str) -> Any:
-    """Return a table as a dataclass; ``ValueError`` if its keys are not the fields of the class."""
-    fields, kinds = dataclasses.fields(kind), typing.get_type_hints(kind)
-    for name in table:
-        if name not in kinds:
-            raise ValueError(f"unknown key '{prefix}{name}'; expected one of {listed(kinds)}")
-    for field in fields:
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and field.name not in table:
-            raise ValueError(f"'{prefix}{field.name}' is missing")
-    return kind(**{name: _value(value, kinds[name], f"{prefix}{name}") for name, value in table.items()})
-
-
-def _checked(value: Any, kind: type, expected: str, key: str) -> Any:
-    """Return a value of a type; ``ValueError`` if it is of another."""
+def _check(value: Any, kind: type, expected: str, key: str) -> None:
+    """Raise ``ValueError`` if a value is of another type."""
     if not isinstance(value, kind):
         raise ValueError(f"'{key}' is {shortened(repr(value), 40)}; expected {expected}")
-    return value

@@ -31,8 +31,15 @@ if TYPE_CHECKING:
 SUFFIXES = (".json", ".csv", ".md", ".txt", ".parquet", ".npz", ".html")
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Scores</title>
-<style>body {{ font-family: sans-serif; margin: 2em auto; max-width: 75em }} table {{ border-collapse: collapse }}
-th, td {{ border-bottom: 1px solid #bbb; padding: .3em .6em; text-align: left; vertical-align: top }}</style></head>
+<meta name="viewport" content="width=device-width">
+<style>body {{ font-family: sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; overflow-x: auto }}
+table {{ border-collapse: collapse }}
+th, td {{ border-bottom: 1px solid #bbb; padding: .3em .6em; text-align: left; vertical-align: top }}
+@media (min-width: 48em) {{ .places td:not(:last-child) {{ white-space: nowrap }} }}
+@media (max-width: 48em) {{
+.places thead {{ display: none }} .places td {{ display: block; border: 0; padding: .1em 0 }}
+.places tr {{ display: block; border-bottom: 1px solid #bbb; padding: .5em 0 }} .places td:empty {{ display: none }}
+.places td::before {{ content: attr(data-label) ": "; color: #555 }} }}</style></head>
 <body>{}</body></html>
 """
 ALONG = "removed"  # key of a row's position on a curve, such as an insertion curve

@@ -308,7 +308,7 @@ def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     return [
         ReportTask(
             "sequences", "sequences", "Sequences", settings, methods,
-            f"{count} sequences, the same for each of five networks.", pictures=False, shared=False,
+            f"{count} sequences, the same for each of five networks.", shared=False,
             metrics=_DEFINED.default_metrics, random_networks=not quick, cost=20 if quick else 100,
         )
     ]  # fmt: skip

@@ -182,7 +182,7 @@ def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     further = tuple(dataclasses.replace(settings, model=str(path)) for path in networks()[1:])
     return [
         ReportTask(
-            BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _REPORTED, f"{count} images.", pictures=False,
+            BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _REPORTED, f"{count} images.",
             metrics=BENCHMARK.default_metrics, random_networks=False, networks=further,
             cost=20 if quick else 90,
         )

@@ -1,4 +1,4 @@
-"""The report as three HTML pages: results, methods, examples. Style, script and pictures are inside; they load nothing.
+"""The report as two HTML pages: results and methods. Style, script and charts are inside; they load nothing.
 
 The templates read the matrix, the tests of its columns and the results themselves.
 """
@@ -13,16 +13,14 @@ from typing import Any
 
 from attribution.methods.registry import known_method
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
-from attribution_benchmarks.core.report_text import Trend
 from attribution_benchmarks.metrics.cards import Card, card_of
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from attribution_benchmarks.report import charts, examples, formatting, images, summary
+from attribution_benchmarks.report import charts, formatting, summary
 from attribution_benchmarks.report.formatting import enumeration, templates
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.report.significance import MARGIN, baseline_record
 
-PAGES = {"index": "Results", "methods": "Methods", "examples": "Examples"}
+PAGES = {"index": "Results", "methods": "Methods"}
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 
 
@@ -42,7 +40,6 @@ def pages(data: ReportData) -> dict[str, str]:
     )  # fmt: skip
     environment.filters["named"] = names
     kinds = sorted({one.kind for each in tests.values() for one in each.baselines if one.own})
-    found = examples.page_data(data)
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     values = {
         "pages": PAGES, "data": data, "matrix": matrix, "tests": tests,
@@ -60,7 +57,6 @@ def pages(data: ReportData) -> dict[str, str]:
         "notes": [*data.notes, *(f"{one.task.title} is missing: {one.failed}" for one in data.results if one.failed)],
         "blanks": _blanks(matrix),
         "sections": [_section(one, data) for one in data.definitions],
-        "gallery": found["gallery"], "examples_data": examples.as_json(found),
         **_said(data),
         **_provenance(data.results),
     }  # fmt: skip
@@ -97,28 +93,17 @@ class Section:
     results: Sequence[Result]
     columns: Sequence[Column]
     controls: Sequence[tuple[str, str]]  # names of controls, and their descriptions
-    curves: Sequence[tuple[Trend, Sequence[charts.Curve]]]
     others: Sequence[str]  # descriptions of metrics that are in tables only
-    pictures: Sequence[images.Picture]
 
 
 def _section(definition: Benchmark, data: ReportData) -> Section:
     results = [result for result in data.results if result.task.benchmark == definition.name and not result.failed]
     columns = [column for column in data.matrix.columns if column.benchmark == definition.name]
     rows = [row for result in results for row in result.scores.rows]
-    trends = [(trend, charts.curves(trend, rows)) for trend in definition.report.trends]
-    for metric in METRIC_REGISTRY.values():
-        if metric.curve:
-            of_tables = [(charts.curve_trend(metric, result.task.title), result.scores.rows) for result in results]
-            trends += [(trend, charts.curves(trend, of_table)) for trend, of_table in of_tables]
-    trends = [(trend, found) for trend, found in trends if found]
-    drawn = {trend.metric for trend, _ in trends}.union(column.metric for column in columns)
+    drawn = {column.metric for column in columns}
     about = definition.report.more_metrics
     others = [about[one] for one in dict.fromkeys(row["metric"] for row in rows) if one in about and one not in drawn]
-    return Section(
-        definition, results, columns, _controls(definition, columns, data), trends, others,
-        _pictures(definition, columns, results, drawn),
-    )  # fmt: skip
+    return Section(definition, results, columns, _controls(definition, columns, data), others)
 
 
 def _controls(definition: Benchmark, columns: Sequence[Column], data: ReportData) -> list[tuple[str, str]]:
@@ -129,25 +114,6 @@ def _controls(definition: Benchmark, columns: Sequence[Column], data: ReportData
     about = {control.name: control.about for control in definition.controls}
     shown = [*filter(scored.__contains__, data.matrix.controls), *sorted(conditions)]
     return [(data.names(control), about[control]) for control in filter(about.get, shown)]
-
-
-def _pictures(
-    definition: Benchmark, columns: Sequence[Column], results: Sequence[Result], drawn: set[str]
-) -> list[images.Picture]:
-    """Return a benchmark's pictures except bars and curves, which the page draws, and truths without a column."""
-    files = [(result, path) for result in results for path in result.pictures]
-    ambiguous = len({path.stem for _, path in files}) < len(files)
-    with_truth = [column for column in columns if column.where]
-    of_truths = tuple(f"{column.metric}_" for column in with_truth)
-    truths = {f"{column.metric}_{column.where['ground_truth']}" for column in with_truth}
-    bars = {f"{metric}_scores" for metric in drawn}
-    return [
-        images.embed(path, definition.report.pictures,
-                     result.task.title.rpartition(": ")[2].capitalize() if ambiguous else "",
-                     f"pictures/{result.task.name}/{path.name}")
-        for result, path in files
-        if path.stem in truths or not (path.stem in bars or path.stem.startswith(of_truths))
-    ]  # fmt: skip
 
 
 def _card(column: Column, definition: Benchmark) -> Card | None:

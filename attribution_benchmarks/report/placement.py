@@ -107,15 +107,20 @@ class Ranking(Scores):
         return Names(self.titles)
 
     def _repr_html_(self) -> str:
-        parts = []
+        parts, head = [], (*_HEADER, "tests")
+        titles = "".join(f"<th scope='col'>{name}</th>" for name in head)
         for method, places in _by_method(self.places).items():
             rows = ""
             for place in places:
                 cells = [*place.cells(), " ".join(place.sentences(self.names)).partition(": ")[2]]
-                rows += "<tr>" + "".join(f"<td class='left'>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
-            head = "".join(f"<th scope='col' class='left'>{name}</th>" for name in (*_HEADER, "tests"))
+                cells = [
+                    f"<td data-label='{name}'>{html.escape(cell)}</td>" for name, cell in zip(head, cells, strict=True)
+                ]
+                rows += f"<tr>{''.join(cells)}</tr>"
             title = html.escape(f"{self.names(method)} among {max(place.of for place in places) - 1} published methods")
-            parts.append(f"<h2>{title}</h2><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+            parts.append(
+                f"<h2>{title}</h2><table class='places'><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>"
+            )
         return "".join([*parts, *(f"<p>{html.escape(text)}</p>" for text in (*self.remarks, LEGEND))])
 
 

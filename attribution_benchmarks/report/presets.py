@@ -91,7 +91,7 @@ def _task_of(benchmark: Benchmark, quick: bool, seed: int) -> ReportTask:
     settings = benchmark.settings().replaced(num_imgs=count, seed=seed)
     return ReportTask(
         benchmark.name, benchmark.name, benchmark.title, settings,
-        benchmark.methods, f"At most {count:,} inputs.", pictures=False, shared=False,
+        benchmark.methods, f"At most {count:,} inputs.", shared=False,
         networks=tuple(settings.replaced(model=path) for path in benchmark.further_networks),
         metrics=benchmark.default_metrics, random_networks=RANDOM_WEIGHTS in benchmark.controls,
         cost=10 if quick else 30,

@@ -40,7 +40,6 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.places import BENCHMARKS
 from attribution_benchmarks.core.random_weights import MOST, networks
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
-from attribution_benchmarks.core.report_examples import FILE
 from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.metrics import registry
 from attribution_benchmarks.report import placement, presets, publish, published
@@ -175,7 +174,7 @@ class Found:
         if task.series not in self._known:
             return task
         sources = self._known[task.series].scores.sources
-        alone = dataclasses.replace(task, methods=(), pictures=False)
+        alone = dataclasses.replace(task, methods=())
         return alone if {*self._request.methods} - {source.method for source in sources} else None
 
     def take(self, task: ReportTask, answer: Answer) -> None:
@@ -210,12 +209,7 @@ class Found:
         if self._request.model and task.own_model and not answers[0].model:
             note = f"{task.note} The network is your own, {shown_path(self._request.model)}."
             task = dataclasses.replace(task, note=note)
-        pictures = self._request.directory / "pictures" / task.name
-        return Result(
-            task, _over_networks(task, [own, *further]) if further else own,
-            sorted(pictures.glob("*.png")) if task.pictures else (),
-            pictures / FILE if task.pictures and (pictures / FILE).exists() else None,
-        )  # fmt: skip
+        return Result(task, _over_networks(task, [own, *further]) if further else own)
 
 
 def _with_custom(one: published.PublishedSet, answers: Mapping[int, Answer]) -> Scores:

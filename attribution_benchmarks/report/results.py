@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
@@ -24,16 +23,12 @@ class Result:
         What was evaluated.
     scores
         What it found, the values of the inputs over all networks; empty if it failed.
-    pictures, examples
-        Files of pictures, and the file of ``core.report_examples``, if there is one.
     failed
         Why there is no table.
     """
 
     task: ReportTask
     scores: Scores = dataclasses.field(default_factory=Scores)
-    pictures: Sequence[pathlib.Path] = ()
-    examples: pathlib.Path | None = None
     failed: str = ""
 
 

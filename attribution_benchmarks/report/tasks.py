@@ -97,7 +97,7 @@ def run(
     custom, model
         Methods that the user added, and a model in place of the benchmarks' networks, as far as they fit.
     directory
-        Of the report; scores and pictures are written into it.
+        Of the report; scores are written into it.
     jobs
         0 for as many as cores and memory allow.
     """
@@ -179,9 +179,10 @@ def _evaluated(
     settings, refused = benchmark.settings(**values), ""
     with contextlib.closing(ScoreStore(str(directory / "work" / "scores") if task.scores else None)) as store:
 
-        def outcome(settings: RunSettings, names: Sequence[str]) -> tuple[Any, Scores]:
-            evaluation = load(prepare(benchmark, names, settings, metrics=task.metrics, store=store, place=task.place))
-            return evaluation, evaluated(evaluation)
+        def outcome(settings: RunSettings, names: Sequence[str]) -> Scores:
+            return evaluated(
+                load(prepare(benchmark, names, settings, metrics=task.metrics, store=store, place=task.place))
+            )
 
         found = None
         if model:
@@ -197,10 +198,7 @@ def _evaluated(
             if task.methods or not custom:
                 raise
             return Answer(methods=dict.fromkeys(custom, f"does not fit: {reason(error)}"))
-        evaluation, scores = found
-        if task.pictures:
-            evaluation.write_figures(scores, str(directory / "pictures" / task.name), ("png",))
-    return Answer(scores, refused, left_out)
+    return Answer(found, refused, left_out)
 
 
 def of_fitting(

@@ -41,10 +41,9 @@ def test_the_rows_of_the_tasks_are_what_the_columns_show(quick, evaluation_of, n
             assert taken == (["gradient", "uniform"] if given.questions == column.where["questions"] else [])
 
 
-def test_names_are_those_of_methods_controls_and_pictures():
+def test_names_are_those_of_methods_and_controls():
     assert BENCHMARK.report.reasons and not set(BENCHMARK.report.reasons) & set(BENCHMARK.methods)
     assert set(BENCHMARK.method_titles) == set(BENCHMARK.methods) <= set(METHODS) | set(methods.BASELINES)
     names = [control.name for control in BENCHMARK.controls]
     assert names == [*BENCHMARK.settings().controls, "ground_truth"]  # the truth: where a metric asks for it
-    assert set(BENCHMARK.report.pictures) == {"question", *METRICS}
     assert all(control.about for control in BENCHMARK.controls) and all(metric.about for metric in BENCHMARK.metrics)

@@ -1,18 +1,6 @@
 "use strict";
-// The page has all its scores without this script, which adds sorting and larger pictures.
-function get(id) { return document.getElementById(id); }
+// The page has all its scores without this script, which adds sorting.
 function all(selector, within) { return Array.from((within || document).querySelectorAll(selector)); }
-function make(tag, properties, children) {
-  var element = Object.assign(document.createElement(tag), properties || {});
-  (children || []).forEach(function (child) { element.append(child); });
-  return element;
-}
-function figure(value, digits) { return value === null || value === undefined || isNaN(value) ? "–" : value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1"); }
-function svg(tag, attributes) {
-  var element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  Object.keys(attributes).forEach(function (name) { element.setAttribute(name, attributes[name]); });
-  return element;
-}
 /* Tables that sort */
 function heads_of(table) { return all("thead th[scope=col]", table); }
 // Rows that tie are in the order of the page, so that a view can be restored.
@@ -42,25 +30,5 @@ all("table.sortable").forEach(function (table) {
         || head.getAttribute("aria-sort") === "ascending" && column === 0;
       sort(table, column, falling);
     });
-  });
-});
-
-/* Pictures, larger */
-var larger = get("larger");
-function enlarge(element, words) {
-  get("larger-text").replaceChildren(make("p", { textContent: words }), element);
-  larger.showModal();
-}
-get("larger-close").addEventListener("click", function () { larger.close(); });
-larger.addEventListener("click", function (event) { if (event.target === larger) { larger.close(); } });
-all("a.picture").forEach(function (link) {
-  link.addEventListener("click", function (event) {
-    event.preventDefault();
-    var image = link.querySelector("img");
-    var inner = make("div", { className: "inner", tabIndex: 0 }, [make("img", { src: image.src, alt: image.alt, width: image.width, height: image.height })]);
-    inner.setAttribute("role", "region"); inner.setAttribute("aria-label", "Picture");
-    enlarge(inner, link.parentElement.querySelector("figcaption").textContent);
-    var own = inner.querySelector("img");
-    own.removeAttribute("width"); own.removeAttribute("height");
   });
 });

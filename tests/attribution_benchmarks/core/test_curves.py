@@ -8,7 +8,6 @@ import pytest
 from attribution import cli
 from attribution_benchmarks.core.scores import curve_points
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from attribution_benchmarks.report import charts
 from attribution_benchmarks.stats import statistics
 
 METRIC = METRIC_REGISTRY["deletion_road"]
@@ -41,8 +40,3 @@ def test_the_area_below_a_curve_of_the_table_is_the_score_of_the_table(tmp_path,
         assert tuple(places) == METRIC.curve and line[0]["kind"] == score["kind"]
         assert np.trapezoid(heights, places) / places[-1] == pytest.approx(score["value"], abs=1e-4)
     assert "_curve" not in capsys.readouterr().out
-    trend = charts.curve_trend(METRIC, "a table")
-    assert trend.title == "Deletion, ROAD: curves (a table)"
-    curves = charts.curves(trend, rows)
-    assert [curve.control for curve in curves] == [False] + [True] * 4
-    assert all('class="band"' in curve.svg for curve in curves)

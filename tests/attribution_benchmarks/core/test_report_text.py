@@ -8,7 +8,7 @@ import pytest
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.registry import BENCHMARKS, benchmark_named
-from attribution_benchmarks.core.report_text import PictureText, ReportText, Trend
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.parts.definition import SUMMARY
 from bim import scores as bim_scores
 
@@ -25,17 +25,6 @@ rise = "expensive"
 
 [more_metrics]
 curve = "It should fall."
-
-[pictures.examples]
-alt = "Maps."
-caption = "Good ones are bright."
-
-[[trends]]
-metric = "curve"
-title = "The curve"
-about = "It should fall."
-along = "step"
-along_title = "steps"
 """
 
 
@@ -53,8 +42,6 @@ def test_every_field_is_read(tmp_path):
         beside_paper="Other networks.",
         reasons={"rise": "expensive"},
         more_metrics={"curve": "It should fall."},
-        pictures={"examples": PictureText(alt="Maps.", caption="Good ones are bright.")},
-        trends=(Trend("curve", "The curve", "It should fall.", "step", "steps", series="method"),),
     )
     assert ReportText.load(written(tmp_path, "")) == ReportText()
 
@@ -64,10 +51,8 @@ def test_every_field_is_read(tmp_path):
     [
         ("abuot = 'a'", "unknown key 'abuot'; expected one of 'about', 'paper', "),
         ("about = 3", "'about' is 3; expected text"),
-        ("[pictures.mass]\nalt = 'Boxes.'", "'pictures.mass.caption' is missing"),
-        ("[pictures.mass]\ntitle = 'Boxes.'", "unknown key 'pictures.mass.title'; expected one of 'alt', 'caption'"),
-        ("[trends]\nmetric = 'rmcs'", "'trends' is {'metric': 'rmcs'}; expected an array of tables"),
-        (EVERYTHING + "[[trends]]\nmetric = 1.5", "'trends[1].title' is missing"),
+        ("reasons = 'slow'", "'reasons' is 'slow'; expected a table"),
+        ("[reasons]\nrise = 1.5", "'reasons.rise' is 1.5; expected text"),
         ("about = ", "Invalid value"),
     ],
 )
@@ -89,9 +74,10 @@ def test_text_names_methods_that_exist(name):
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_text_names_metrics_that_exist(name):
     benchmark = benchmark_named(name)
-    named = {*benchmark.report.more_metrics, *(trend.metric for trend in benchmark.report.trends)}
     further = {"bim": {*bim_scores.METRICS, *TCAV_METRICS}, "parts": {*SUMMARY}}  # metrics that no column shows
-    assert named <= {metric.name for metric in benchmark.metrics} | further.get(name, set())
+    assert set(benchmark.report.more_metrics) <= {metric.name for metric in benchmark.metrics} | further.get(
+        name, set()
+    )
 
 
 def test_every_file_is_the_text_of_one_benchmark():

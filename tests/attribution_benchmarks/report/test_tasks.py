@@ -89,11 +89,7 @@ class FakeEvaluation(Evaluation):
     def data_fingerprints(self):
         return {}
 
-    def write_figures(self, scores, directory, formats):
-        pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
-        (pathlib.Path(directory) / "picture.png").write_bytes(b"picture")
-
-FAKE = Fake("fake", "Fake", settings=Settings, evaluation=lambda run: FakeEvaluation(run, {}), figures=True)
+FAKE = Fake("fake", "Fake", settings=Settings, evaluation=lambda run: FakeEvaluation(run, {}))
 """
 DRIVER = """
 import multiprocessing, pathlib, sys
@@ -134,11 +130,10 @@ def scored(log):
     return {line.split()[0] for line in log.read_text().splitlines()}
 
 
-def test_a_task_gives_its_scores_and_pictures_and_stores_them(fake, tmp_path):
+def test_a_task_gives_its_scores_and_stores_them(fake, tmp_path):
     task, log = fake
     answer = run(tmp_path, task)
     assert answer.scores.groups[0].values.keys() == {"one", "three"} and answer == Answer(answer.scores)
-    assert (tmp_path / "pictures" / "fake" / "picture.png").read_bytes() == b"picture"
     log.write_text("")
     assert run(tmp_path, task).scores.text == answer.scores.text and log.read_text() == ""
     assert "own 0." in run(tmp_path, task, ["own"]).scores.text and scored(log) == {"own"}
