@@ -114,15 +114,9 @@ def _tasks(
         note = f"{count} questions drawn; those count that are answered correctly"
         if kind == "complex" and not quick:
             drawn, note = {"num_correct": count}, f"Questions drawn until {count} are answered correctly, which count"
-<<<<<<< HEAD
         settings = dataclasses.replace(
             first, questions=kind, ground_truth=_REPORTED_TRUTHS[kind], **drawn, steps=steps, samples=samples,
-            tolerance=methods.TOLERANCE if quick else _MISSED, seed=seed, num_pictures=2,
-=======
-        settings = Settings(
-            questions=kind, ground_truth=truths, **drawn, steps=steps, samples=samples,
             tolerance=methods.TOLERANCE if quick else _MISSED, seed=seed,
->>>>>>> main
         )  # fmt: skip
         found.append(
             ReportTask(
