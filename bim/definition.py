@@ -161,6 +161,5 @@ BENCHMARK = _Bim(
     settings=Settings,
     command="bim.metrics",
     evaluation=_load,
-    figures=True,
     report_tasks=_report_tasks,
 )

@@ -169,11 +169,6 @@ class BimEvaluation(Evaluation):
         """Whether a method is of a layer."""
         return any("layer" in method.defaults for method, _ in self.run.methods.values())
 
-    @property
-    def method_names(self) -> list[str]:
-        """Names of the methods, or of the precomputed maps."""
-        return list(self.run.map_folders or self.run.methods)
-
     @functools.cached_property
     def maps(self) -> MapsDirectory | None:
         """Where maps are saved; None without ``save_maps``."""
@@ -298,13 +293,6 @@ class BimEvaluation(Evaluation):
     def data_fingerprints(self) -> dict[str, str]:
         """Return the fingerprints of the sets by name."""
         return {name: images.fingerprint() for name, images in self.sets.items()}
-
-    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write a figure of scores and one of examples for each metric."""
-        from bim import pictures
-
-        places = pictures.example_places(self, scores.groups, pictures.NUM_EXAMPLES)
-        pictures.write_pictures(directory, self, self.run.metrics, scores.rows, scores.titles, places, formats)
 
     def measured(self, model_name: str, set_name: str, rows: Sequence[int]) -> _Measured:
         """Return a model's attributions on some images of a set.

@@ -10,10 +10,9 @@ arXiv:1907.09701); masks of the tile and of the object are exact.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,22 +20,19 @@ import numpy as np
 import attribution
 from attribution import Method, resolve_method
 from attribution.errors import BadInput
-from attribution.plotting import no_mathtext
-from attribution_benchmarks.core import report_examples
-from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.core.figures import PictureGrid, save_figure
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
-from attribution_benchmarks.core.scores import InputScores, Scores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.settings import ALL, Count, ExampleSettings, MapSettings, inherited, setting
-from clevr_xai import cues, methods, metrics, pictures, vocabulary
+from clevr_xai import cues, methods, metrics, vocabulary
 from clevr_xai.data import KINDS, Dataset
 from clevr_xai.methods import COSTLY
 from clevr_xai.network import scaled
@@ -46,8 +42,7 @@ from clevr_xai.questions import draw_rows
 ROLES = ("reader", "shortcut")
 STATES = ("contradicting", "consistent", "none")  # of the tile: what its answer is to the right one
 _FOLDER = "saved_models/clevr_xai/contrast"
-_SHOWN = 4  # questions of a picture
-_OUTLINES = {"target": "white", "cue": "#00ffa0"}
+
 _TRUTH = {"simple": "single_object", "complex": "unique"}
 
 
@@ -265,31 +260,6 @@ class ContrastEvaluation(ExampleEvaluation):
             "the tile says."
         ]
 
-    @no_mathtext
-    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write ``pairs.png`` and so on: some questions with the maps of both networks, tile and object outlined."""
-        names, data = list(self.run.methods), self.data
-        rows = report_examples.choose(scores.groups[: len(CONTRASTS)], [], names, min(_SHOWN, len(data.names)))
-        shape, titles = np.shape(data.inputs)[1:3], self.run.benchmark.row_titles(map(MapSource, names))
-        measure = report_examples.MapPicture("picture", pictures.map_bytes, width=int(np.prod(shape)))
-        grid = PictureGrid(2 * len(rows), 1 + len(names), 1.2, 0.08, 0.24, left=0.3, right=0.8)
-        for number, role in enumerate(ROLES):
-            network, of_role = self.models[role], self.of_role(role)
-            maps = report_examples.maps_of(
-                of_role.explainer(network), measure, of_role.data.batches(self.settings.batch_size, rows),
-                {"benchmark": self.run.benchmark.name, "model": network.fingerprint}, [examples], self.run.store, shape,
-            )  # fmt: skip
-            for place, row in enumerate(rows):
-                line, given = 2 * place + number, vocabulary.ANSWERS[np.asarray(of_role.data.targets)[row]]
-                grid.name(line, role)
-                drawn = grid.draw(line, 0, data.inputs[row], f"answer: {given}")
-                for column, name in enumerate(names, 1):
-                    drawn = grid.draw(line, column, maps[name][place] / 255, titles[name])
-                for column, (mask, colour) in itertools.product(range(1 + len(names)), _OUTLINES.items()):
-                    grid.outline(line, column, data.masks[mask][row], colour)
-        grid.scale(drawn, "share of the map's own 99.8th percentile")
-        save_figure(grid.figure, directory, "pairs", formats, trim=False)
-
 
 class _Contrast(Benchmark):
     """Methods have the settings of CLEVR-XAI."""
@@ -337,7 +307,6 @@ _DEFINED = _Contrast(
     method_families=dict.fromkeys(methods.BASELINES, resolve_method("integrated_gradients").family),
     settings=Settings,
     evaluation=ContrastEvaluation.load,
-    figures=True,
     examples=examples,
     network=str(default_model("clevr_xai/contrast/floor_seed0/reader")),
     report_tasks=_report_tasks,

@@ -155,6 +155,5 @@ BENCHMARK = _ClevrXai(
     settings=Settings,
     command="clevr_xai.evaluate",
     evaluation=_load,
-    figures=True,
     report_tasks=report_tasks,
 )

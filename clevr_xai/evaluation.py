@@ -403,12 +403,6 @@ class ClevrXaiEvaluation(Evaluation):
         """Return the fingerprint of the questions by their kind."""
         return {self.questions.dataset.kind: self.measured.fingerprint}
 
-    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write maps of some questions, and box plots."""
-        from clevr_xai import pictures
-
-        pictures.write(self, scores, directory, formats)
-
 
 def _questions(count: int) -> str:
     return f"{count:,} question{'s' if count != 1 else ''}"

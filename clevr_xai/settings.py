@@ -82,7 +82,6 @@ class Settings(MapSettings):
     maps_pooling: str = setting(
         "", "save maps of this pooling, (H, W), instead of whole ones, (H, W, C)", makes_files=True
     )
-    num_pictures: int = setting(4, "questions to draw", low=1, makes_files=True)
 
     @property
     def truths(self) -> list[str]:

@@ -77,7 +77,6 @@ BENCHMARK = _Svea(
     settings=Settings,
     command="svea.benchmark",
     evaluation=_load,
-    figures=True,
     paper=read_figures(pathlib.Path(__file__).with_name("paper.json")),
     report_tasks=_report_tasks,
 )

@@ -114,12 +114,6 @@ class SveaEvaluation(Evaluation):
         """Return the fingerprint of MNIST-1D."""
         return {"mnist1d": mnist1d.FINGERPRINT}
 
-    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write the figures."""
-        from svea import pictures
-
-        pictures.write(self, scores, directory, formats)
-
     def _fit(self, name: str, model: Any) -> str:
         test = self.data.test
         accuracy = 100 * (model.predict(test.signals[..., None], 1000) == test.labels).mean()

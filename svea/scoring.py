@@ -62,13 +62,10 @@ class NetworkScores:
         Source of maps -> scores: methods, controls, methods under a control such as random networks.
     probabilities
         (1000, 10), the network's output for the test signals.
-    explainer
-        What made the maps, for figures.
     """
 
     sources: Mapping[MapSource, SourceScores]
     probabilities: np.ndarray
-    explainer: Any = None
 
     @property
     def methods(self) -> dict[str, SourceScores]:
@@ -212,7 +209,7 @@ def score_network(
         by_kind[MapSource(control=RAW_SIGNAL.name)] = SourceScores({"roe_test": 100.0 * machines.correct(signals)})
     by_kind |= {source: scores_of(source) for source in numbers.sources if not source.method}
     by_kind |= {source: scores_of(source) for source in numbers.sources if source.method and source.control}
-    return NetworkScores(by_kind, probabilities, numbers.evaluator.explainer)
+    return NetworkScores(by_kind, probabilities)
 
 
 class SvmCache:

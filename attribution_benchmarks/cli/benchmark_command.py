@@ -19,7 +19,7 @@ import sys
 from absl import flags
 
 from attribution import cli
-from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.errors import print_line, print_text
 from attribution.files import check_directory, origin
 from attribution_benchmarks.beam.precompute import Precompute
 from attribution_benchmarks.cli.beam_flags import (
@@ -31,7 +31,7 @@ from attribution_benchmarks.cli.settings_flags import define_settings, settings_
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import Evaluation, Run, default_store, evaluated, load, prepare
 from attribution_benchmarks.core.explainer import Inapplicable
-from attribution_benchmarks.core.figures import FORMATS
+from attribution_benchmarks.core.figures import write_figures
 from attribution_benchmarks.core.progress import Bars
 from attribution_benchmarks.core.scores import Scores, check_output
 from attribution_benchmarks.core.settings import MapSettings
@@ -64,7 +64,7 @@ class Command:
             if flag_values.output:
                 found.save(flag_values.output)
             if getattr(flag_values, "plot_dir", ""):
-                evaluation.write_figures(found, flag_values.plot_dir, flag_values.plot_format)
+                write_figures(evaluation, flag_values.plot_dir)
         if run.store.directory and not flag_values.scores_dir:
             print_line(f"scores kept in {run.store.directory}", file=sys.stderr)
 
@@ -127,9 +127,6 @@ def _define_flags(benchmark: Benchmark) -> flags.FlagValues:
     flag_values = flags.FlagValues()
     cli.define_common_flags(flag_values, output="", check_model=False, trust_model=False, cache_dir="")
     define_settings(flag_values, benchmark.settings)
-    if benchmark.figures:
-        _define_text(flag_values, "plot_dir", "directory to write figures to")
-        flags.DEFINE_list("plot_format", ["png"], "formats of the figures: png, pdf, svg", flag_values=flag_values)
     if issubclass(benchmark.settings, MapSettings):
         cli.define_common_flags(flag_values, methods=list(benchmark.methods))
         flags.DEFINE_list(
@@ -137,6 +134,7 @@ def _define_flags(benchmark: Benchmark) -> flags.FlagValues:
             "metrics by name: the benchmark's own, those of all benchmarks (docs/metrics.md), or file.py:NAME of yours",
             flag_values=flag_values,
         )  # fmt: skip
+        _define_text(flag_values, "plot_dir", "directory to write figures of some inputs and their maps to")
         _define_text(flag_values, "scores_dir", "directory to store scores in, so that none is computed twice")
         define_precompute_flags(flag_values)
     return flag_values
@@ -149,10 +147,6 @@ def _define_text(flag_values: flags.FlagValues, name: str, about: str) -> None:
 def _check_files(flag_values: flags.FlagValues) -> None:
     """Refuse files and directories that cannot be written, before any work."""
     check_output(flag_values.output)
-    if "plot_dir" in flag_values:
-        check_directory("plot_dir", flag_values.plot_dir)
-        for name in flag_values.plot_format or ["nothing"]:
-            if name not in FORMATS:
-                raise BadInput(f"--plot_format has '{name}'; expected {listed(FORMATS)}")
-    if "scores_dir" in flag_values:
-        check_directory("scores_dir", flag_values.scores_dir)
+    for name in ("plot_dir", "scores_dir"):
+        if name in flag_values:
+            check_directory(name, flag_values[name].value)

@@ -199,8 +199,6 @@ class Benchmark:
         Module of its command; empty for ``attribution-benchmarks NAME``.
     evaluation
         Returns the ``core.evaluation.Evaluation`` of a ``Run``; None for a benchmark with ``examples``.
-    figures
-        Whether its evaluation writes figures.
     examples
         ``examples(count, seed)`` returns what is explained; None for a benchmark with an ``evaluation`` of its own.
     network
@@ -233,7 +231,6 @@ class Benchmark:
     settings: type[RunSettings] = ExampleSettings
     command: str = ""
     evaluation: Callable[[Any], Any] | None = None
-    figures: bool = False
     examples: Callable[[int, int], Examples] | None = None
     network: str = ""
     further_networks: tuple[str, ...] = ()

@@ -346,10 +346,6 @@ class Evaluation(abc.ABC):
         """Return one of ``measurements`` by name, for a worker."""
         return next(one for group in self.measurements() for one in group if one.name == name)
 
-    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
-        """Write figures and examples, of a benchmark with ``figures``, after ``groups``."""
-        raise BadInput(f"{self.run.benchmark.title} writes no figures")
-
     def explainer(
         self,
         model: Any,

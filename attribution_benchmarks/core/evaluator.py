@@ -222,10 +222,7 @@ class Evaluator:
         wanted, rows = self._missing(part, counts)
         if not wanted:
             return
-        batch = load().take(rows)
-        if targets is not None:
-            batch = dataclasses.replace(batch, targets=np.asarray(targets)[rows])
-        batch = self.explainer.with_targets(batch)
+        batch = self._with_targets(load().take(rows), rows, targets)
         sources = list(filter(wanted.__contains__, self.explainer.sources))
         for source, maps in self.explainer.maps(sources, batch):
             self._measure(source, maps, batch, [part.names[row] for row in rows])
@@ -233,6 +230,27 @@ class Evaluator:
                 for row, found in zip(rows, maps, strict=True):
                     key = self._key_of_map(source, part.names[row])
                     self.maps_directory.save(source.method, part.files[row], found, key)
+
+    def _with_targets(self, batch: Batch, rows: Sequence[int], targets: np.ndarray | None) -> Batch:
+        """Return rows of a batch with their targets."""
+        if targets is not None:
+            batch = dataclasses.replace(batch, targets=np.asarray(targets)[rows])
+        return self.explainer.with_targets(batch)
+
+    def some_maps(self, count: int) -> tuple[Batch, dict[str, np.ndarray]]:
+        """Return those of some inputs, evenly spread, that count, and method -> their maps, which are not stored."""
+        spread = np.unique(np.linspace(0, len(self.items) - 1, count).astype(int))
+        (part,) = self.inputs.batches([self.items[place] for place in spread], count)
+        load = functools.cache(part.load)
+        self._query(part, load)
+        counts, targets = self._judge(part)
+        rows = np.flatnonzero(counts).tolist()
+        batch = load().take(rows)
+        if not rows:
+            return batch, {}
+        batch = self._with_targets(batch, rows, targets)
+        sources = [source for source in self.explainer.sources if source.method and not source.control]
+        return batch, {source.method: maps for source, maps in self.explainer.maps(sources, batch)}
 
     def _measure(self, source: MapSource, maps: np.ndarray, batch: Batch, names: Sequence[str]) -> None:
         """Store the numbers of a source's maps by all measures that lack them."""

@@ -290,31 +290,25 @@ class TwoSettings(ExampleSettings):
 
 
 class TwoTables(ExampleEvaluation):
-    """An evaluation that prints a table for each half of its inputs, and writes a figure."""
+    """An evaluation that prints a table for each half of its inputs."""
 
     def tables(self):
         half, count = self.settings.half, len(self.data.names)
         for rows in (range(half), range(half, count)):
             yield from ExampleEvaluation(self.run, self.models, self.data.without(rows)).tables()
 
-    def write_figures(self, scores, directory, formats):
-        pathlib.Path(directory, "figure.txt").write_text(f"{len(scores.rows)} {len(scores.groups)} {formats}")
-
 
 def test_a_subclass_overrides_hooks(toy, tmp_path, capsys):
     described = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
     command = Command(
-        dataclasses.replace(
-            described, settings=TwoSettings, command="my.command", evaluation=TwoTables.load, figures=True
-        )
+        dataclasses.replace(described, settings=TwoSettings, command="my.command", evaluation=TwoTables.load)
     )
-    files = [f"--output={tmp_path / 'out.json'}", f"--plot_dir={tmp_path}", "--half=4"]
+    files = [f"--output={tmp_path / 'out.json'}", "--half=4"]
     assert cli.execute(command.main, command.flags, "", ["command", *files]) == 0
     document = json.loads((tmp_path / "out.json").read_text())
     assert [row["n"] for row in document["rows"]] == [8] * 3 + [4] * 3
     assert document["manifest"]["command"] == "python -m my.command --half=4"
     assert capsys.readouterr().out.count("Toy: ") == 2
-    assert (tmp_path / "figure.txt").read_text() == "6 2 ['png']"
 
 
 def test_python_and_flags_give_the_same_rows(toy, tmp_path, capsys):

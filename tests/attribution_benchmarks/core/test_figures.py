@@ -1,33 +1,39 @@
-"""Figures in files: every format whole, the same bytes each time, nothing cut off."""
+"""Figures of a run show what was scored: some inputs, the truth about them, and the maps of all methods."""
 
 import numpy as np
-from matplotlib.figure import Figure
 from PIL import Image
 
-from attribution_benchmarks.core.figures import FORMATS, save_figure
+from attribution import cli, plot
+from attribution_benchmarks.cli.benchmark_command import Command
+from attribution_benchmarks.core import figures
+from attribution_benchmarks.core.evaluation import load, prepare
+from attribution_benchmarks.core.registry import benchmark_named
 
 
-def figure():
-    found = Figure(figsize=(2, 1))
-    axis = found.subplots()
-    axis.plot([1, 2, 3])
-    axis.set_ylabel("a label that is far longer than the figure is high")
-    return found
+def test_maps_of_inputs_that_are_spread_evenly_are_those_that_are_saved(toy, tmp_path, monkeypatch):
+    place, drawn = f"{toy}:TOY", []
+    monkeypatch.setattr(figures, "plot", lambda *given, **more: drawn.append((given, more)) or plot(*given, **more))
+    command = Command(benchmark_named(place), place)
+    flags = ["toy", f"--save_maps={tmp_path / 'maps'}", f"--plot_dir={tmp_path / 'plots'}"]
+    assert cli.execute(command.main, command.flags, "", flags) == 0
+    (((shown, inputs), more),) = drawn
+    names = ["0", "3", "7", "11"]
+    assert [title.partition(",")[0] for title in more["titles"]] == names and len(inputs) == 4
+    truth, *methods = shown
+    assert truth.endswith(" (truth)") and methods == ["gradient", "gradient_x_input"]
+    for method in methods:
+        saved = [np.load(tmp_path / "maps" / method / f"{name}.npy") for name in names]
+        np.testing.assert_array_equal(shown[method], np.stack(saved))
+    (path,) = (tmp_path / "plots").iterdir()
+    with Image.open(path) as picture:
+        assert path.suffix == ".png" and np.asarray(picture.convert("L")).std() > 5
 
 
-def test_a_figure_is_written_once_a_format_and_the_same_each_time(tmp_path):
-    written = [save_figure(figure(), tmp_path / name, "lines", list(FORMATS)) for name in ("first", "second")]
-    assert [path.rpartition("/")[2] for path in written[0]] == ["lines.png", "lines.pdf", "lines.svg"]
-    contents = [[open(path, "rb").read() for path in paths] for paths in written]
-    assert contents[0] == contents[1]
-    png, pdf, svg = contents[0]
-    assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF") and b"<svg" in svg
-
-
-def test_nothing_is_clipped(tmp_path):
-    (path,) = save_figure(figure(), tmp_path, "lines")
-    with Image.open(path) as opened:
-        pixels = np.asarray(opened.convert("L"))
-    assert pixels.shape[0] > 110  # more than an inch: the label asked for it
-    border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
-    assert (border == 255).all()
+def test_only_inputs_that_count_are_shown():
+    settings = benchmark_named("clevr_xai").settings(questions="complex", num_questions=30)
+    evaluation = load(prepare(benchmark_named("clevr_xai"), ["gradient"], settings))
+    ((evaluator,),) = evaluation.measurements()
+    batch, maps = evaluator.some_maps(30)
+    network = evaluation.questions.network
+    assert 0 < len(batch) < 30 and len(maps["gradient"]) == len(batch)
+    assert (network.model.predict(batch.inputs) == batch.targets).all()
