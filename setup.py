@@ -133,7 +133,6 @@ def set_up_code() -> None:
         },
         install_requires=[
             "absl-py>=2.1,<3",
-            "contourpy>=1.2,<2",  # matplotlib finds contours with it
             "filelock>=3.32,<4",
             "importlib_resources>=6",  # tensorflow-datasets imports it and declares it for Python 3.8 only
             "jinja2>=3.1,<4",

@@ -235,7 +235,8 @@ class Evaluator:
         """Return rows of a batch with their targets."""
         if targets is not None:
             batch = dataclasses.replace(batch, targets=np.asarray(targets)[rows])
-        return self.explainer.with_targets(batch)
+        found: Batch = self.explainer.with_targets(batch)
+        return found
 
     def some_maps(self, count: int) -> tuple[Batch, dict[str, np.ndarray]]:
         """Return those of some inputs, evenly spread, that count, and method -> their maps, which are not stored."""
