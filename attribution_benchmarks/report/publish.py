@@ -112,7 +112,7 @@ def _shown(parts: Sequence[str | _Table], markdown: bool = False) -> str:
     )  # fmt: skip
 
 
-def wide_table(data: ReportData) -> _Table:
+def wide_table(data: ReportData, with_ranks: bool = True) -> _Table:
     """Return a table of methods, then controls, by columns: scores, ranks in brackets, and a mark as of ``LEGEND``."""
     matrix, columns = data.matrix, data.matrix.columns
 
@@ -121,7 +121,8 @@ def wide_table(data: ReportData) -> _Table:
         if (name, column.key) not in matrix.ranks:
             return text
         tests = data.tests.get(column.key)
-        return f"{text} ({rank(matrix.ranks[name, column.key])}){tests.mark(name) if tests else ''}"
+        ranked = f" ({rank(matrix.ranks[name, column.key])})" if with_ranks else ""
+        return f"{text}{ranked}{tests.mark(name) if tests else ''}"
 
     def of_control(name: str, column: matrices.Column) -> str:
         row = matrix.cells.get((name, column.key))

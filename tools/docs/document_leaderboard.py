@@ -8,30 +8,19 @@ Cost: half a minute.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from attribution.files import atomic_write
 from attribution.reading import read_json
 from attribution_benchmarks import submissions
 from attribution_benchmarks.core.definition import Column
-from attribution_benchmarks.core.registry import benchmark_named
 from attribution_benchmarks.report import published
 from attribution_benchmarks.report.formatting import cell_interval, cell_score
-from attribution_benchmarks.report.presets import columns_of
-from attribution_benchmarks.report.reproduce import titles
-from attribution_benchmarks.report.results import ReportData, Result
+from tools.docs.document_results import data_of
 from tools.docs.page_parts import ROOT
 
 FOLDER = ROOT / "leaderboard"
-
-
-def data_of(benchmarks: Sequence[str]) -> ReportData:
-    """Return the published scores of some benchmarks as a report has them."""
-    definitions = list(map(benchmark_named, benchmarks))
-    columns = [column for one in definitions for column in columns_of(one)]
-    found = [(one.tasks[0], published.with_rows(one.scores, one.tasks[0])) for one in published.sets(benchmarks)]
-    return ReportData([Result(*one) for one in found], definitions, columns, titles(definitions))
 
 
 def _cell(row: Mapping[str, Any], column: Column, mark: str) -> list[Any]:
