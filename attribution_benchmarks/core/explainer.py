@@ -11,7 +11,6 @@ import contextlib
 import io
 import json
 import pathlib
-import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -271,12 +270,6 @@ class MapsDirectory:
         path.unlink(missing_ok=True)
         atomic_write(path.with_suffix(".key"), " ".join(key), durable=False)
         atomic_write(path, content.getvalue(), durable=False)
-
-
-def remove_saved_maps(directory: pathlib.Path) -> None:
-    """Remove a directory that ``MapsDirectory`` has written, if there is one."""
-    if (directory / _ORIGIN).is_file():
-        shutil.rmtree(directory)
 
 
 class SavedMaps:
