@@ -144,7 +144,6 @@ def set_up_code() -> None:
             "opencv-python-headless>=4.9,<6",  # outlines of BIM's drawings; tf-explain imports it undeclared
             "pandas>=2.2,<4",
             "pillow>=10.3",
-            "protobuf<=6.32; python_version < '3.11'",  # tensorflow-metadata's limit; an old pip looks for it for long
             "pycocotools>=2.0.8,<3",
             "requests>=2.31,<3",  # REST interface of TensorFlow Serving
             "scikit-learn>=1.5,<2",
