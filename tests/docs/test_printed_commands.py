@@ -23,15 +23,7 @@ PAGES = sorted(
     + list((ROOT / "saved_models").rglob("*.md"))
     + [
         path
-        for room in (
-            "attribution",
-            "attribution_benchmarks",
-            "bim",
-            "svea",
-            "clevr_xai",
-            "docs",
-            "tools",
-        )
+        for room in ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "docs", "tools")
         for path in (ROOT / room).rglob("*.py")
         if "FLAGS = flags.FlagValues()" in path.read_text("utf-8")
     ]
@@ -96,11 +88,7 @@ def text_of(called):
 def test_the_commands_are_found():
     found = [command for command, _ in COMMANDS]
     assert len(found) > 60
-    for start in (
-        "python -m bim.metrics --metrics=MCS",
-        "python -m svea.benchmark",
-        ".venv/bin/python scripts/generate",
-    ):
+    for start in ("python -m bim.metrics --metrics=MCS", "python -m svea.benchmark", ".venv/bin/python scripts/generate"):
         assert any(command.startswith(start) for command in found)
 
 
