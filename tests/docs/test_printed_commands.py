@@ -88,7 +88,11 @@ def text_of(called):
 def test_the_commands_are_found():
     found = [command for command, _ in COMMANDS]
     assert len(found) > 60
-    for start in ("python -m bim.metrics --metrics=MCS", "python -m svea.benchmark", ".venv/bin/python scripts/generate"):
+    for start in (
+        "python -m bim.metrics --metrics=MCS",
+        "python -m svea.benchmark",
+        ".venv/bin/python scripts/generate",
+    ):
         assert any(command.startswith(start) for command in found)
 
 
