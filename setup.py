@@ -17,13 +17,8 @@ from setuptools.command.build_py import build_py
 
 TOP = pathlib.Path(__file__).resolve().parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
-SHIPPED_MODELS = (
-    "svea",
-    "bim",
-    "clevr_xai",
-    "exact",
-    "parts",
-)  # folders of saved_models; what is exported for servers stays behind
+# Folders of saved_models; what is exported for servers stays behind.
+SHIPPED_MODELS = ("svea", "bim", "clevr_xai", "exact", "parts")
 FURTHER_MODELS = [  # for RMCS, and more pairs of networks for means over networks
     *(f"bim/scene{number}" for number in range(1, 10)),
     *(f"bim/seed{number}" for number in range(1, 10)),
