@@ -17,20 +17,15 @@ from setuptools.command.build_py import build_py
 
 TOP = pathlib.Path(__file__).resolve().parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
-SHIPPED_MODELS = (
-    "svea",
-    "bim",
-    "clevr_xai",
-    "exact",
-    "parts",
-)  # folders of saved_models; what is exported for servers stays behind
-FURTHER_MODELS = [  # for RMCS, more pairs of networks for means over networks, and vision transformers
+# Folders of saved_models; what is exported for servers stays behind.
+SHIPPED_MODELS = ("svea", "bim", "clevr_xai", "exact", "parts")
+FURTHER_MODELS = [  # for RMCS, more pairs of networks for means over networks, and those that attend
     *(f"bim/scene{number}" for number in range(1, 10)),
     *(f"bim/seed{number}" for number in range(1, 10)),
     "bim/vit",
     *(f"bim/vit_seed{number}" for number in range(1, 5)),
-    *(f"clevr_xai/contrast/corner_seed{number}" for number in range(2)),
-    "clevr_xai/contrast/floor_seed1",
+    *(f"clevr_xai/contrast/corner_seed{number}" for number in range(3)),
+    *(f"clevr_xai/contrast/floor_seed{number}" for number in range(1, 3)),
     "clevr_xai/cross_attention",
     "clevr_xai/cross_attention_seed1",
 ]

@@ -108,6 +108,7 @@ def plot(
 ) -> Any:
     """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
 
+    One image and more than two maps of it take two rows, so that all is legible on a narrow page.
     Every panel has its own scale, which ends at the 99.5th percentile of the map's absolute values. Bars are not cut.
     The channels of a map are summed. Vectors and sequences of tokens have a bar for each feature, with its name and
     value, those of at most 30 features sorted by the largest attribution of any method in units of the method's
@@ -306,7 +307,12 @@ def _draw_images(
     pixels = pixels_of(inputs, preprocessing)
     height, width = inputs.shape[1:3]
     panel = 2.6 * min(1.5, height / width)
-    figure, axes = _figure(len(inputs), 1 + len(flat), 2.6, panel + 0.75)
+    panels = 1 + len(flat)
+    rows = 2 if len(inputs) == 1 and panels > 3 else len(inputs)
+    figure, axes = _figure(rows, -(-panels * len(inputs) // rows), 2.6, panel + 0.75)
+    axes = axes.reshape(len(inputs), -1)
+    for axis in axes[:, panels:].flat:
+        axis.set_axis_off()
     for row, title in enumerate(titles):
         first = axes[row, 0]
         shown_input = first.imshow(pixels[row], interpolation="nearest")

@@ -468,7 +468,7 @@ def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
         names = [name for name in INPUTS if any(found[name, task].get(columns[0]) for task in TITLES)]
         cells = [[" / ".join(filter(None, map(found[name, task].get, columns))) for name in names] for task in TITLES]
         lines = [[title, *each] for title, each in zip(TITLES.values(), cells, strict=True) if any(each)]
-        return markdown_table(["", *names], lines)
+        return markdown_table(["task", *names], lines)
 
     parts = [["ms"], ["keras"], ["captum", "zennit"], ["MB", "MB_keras"]]
     return {columns[0]: table(*columns) for columns in parts}

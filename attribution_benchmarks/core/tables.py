@@ -226,9 +226,9 @@ def _not_finite(value: object) -> bool:
 
 
 def _numeric_columns(body: Sequence[Sequence[str]], count: int) -> list[bool]:
-    """Return for each column whether it holds only numbers, ranges of numbers and dashes."""
+    """Return for each column whether it holds only numbers with their marks, ranges of numbers and dashes."""
 
     def numeric(cell: str) -> bool:
-        return all(character in "0123456789.+-–±e, " for character in cell)
+        return all(character in "0123456789.+-–±e, ()/✓†‡" for character in cell)
 
     return [all(numeric(line[i]) for line in body if line) for i in range(count)]

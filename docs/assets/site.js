@@ -9,5 +9,5 @@ document.addEventListener("DOMContentLoaded", function () {
   });
 });
 window.addEventListener("load", function () {
-  document.querySelectorAll(".md-typeset__scrollwrap, pre.output code").forEach(function (one) { one.tabIndex = 0; });
+  document.querySelectorAll(".md-typeset__scrollwrap, pre.output code, .md-typeset p:has(> img)").forEach(function (one) { one.tabIndex = 0; });
 });

@@ -1,8 +1,8 @@
-"""Measure how the scores of a report's columns vary, and simulate how often each would have a wrong mark.
+"""Measure how the published scores of a benchmark vary, and simulate how often each column would have a wrong mark.
 
-    python docs/studies/columns.py --tables=report/tables --benchmark=svea --output=docs/columns.csv
+    python docs/studies/columns.py --benchmark=svea --output=docs/columns.csv
 
-reads the scores of every input and network (tables/BENCHMARK*.json) and adds a row for each metric. ``noise`` between
+reads the scores of every input and network and adds a row for each metric. ``noise`` between
 inputs and ``spread`` between networks are standard deviations in shares of a method's mean score, ``skewness`` is that
 of the networks' means; all are medians over the methods. ``independent`` and ``correlated`` are the shares of families
 of 16 methods with a wrong mark at these numbers, the worst of two kinds of networks; see marks.py.
@@ -24,12 +24,12 @@ from scipy import stats
 from attribution import cli
 from attribution.errors import print_line
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.core.scores import InputScores, Scores, stack
+from attribution_benchmarks.core.scores import InputScores
+from attribution_benchmarks.report import published
 
 KEYS = ("column", "networks", "inputs", "clusters", "largest_cluster", "methods", "noise", "spread", "skewness",
         "independent", "correlated")  # fmt: skip
 FLAGS = flags.FlagValues()
-flags.DEFINE_string("tables", "report/tables", "directory of a report's tables", flag_values=FLAGS)
 flags.DEFINE_string("benchmark", "svea", "whose columns are measured", flag_values=FLAGS)
 flags.DEFINE_string("output", "docs/columns.csv", "file that rows are added to", flag_values=FLAGS)
 
@@ -59,10 +59,7 @@ def row_of(group: InputScores) -> dict[str, object]:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Add the rows of a benchmark."""
-    parts = [
-        Scores.load(str(path))
-        for path in sorted(pathlib.Path(flag_values.tables).glob(f"{flag_values.benchmark}*.json"))
-    ]
+    groups = [group for one in published.sets([flag_values.benchmark]) for group in one.scores.groups]
     output = pathlib.Path(flag_values.output)
     exists = output.exists()
     with open(output, "a", newline="", encoding="utf-8") as file:
@@ -70,12 +67,12 @@ def main(flag_values: flags.FlagValues) -> None:
         if not exists:
             table.writeheader()
         for column in benchmark_named(flag_values.benchmark).matrix_columns():
-            if same := [one for part in parts for one in part.groups if column.takes(one.where)]:
-                row = row_of(stack(same))
+            for group in filter(lambda one: column.takes(one.where), groups):
+                row = row_of(group)
                 shown = {key: f"{cell:.3g}" if isinstance(cell, float) else cell for key, cell in row.items()}
                 table.writerow({"column": column.key, **shown})
                 file.flush()
-    print_line(f"{output} has the columns of {flag_values.benchmark}, of {len(parts)} networks")
+    print_line(f"{output} has the columns of {flag_values.benchmark}")
 
 
 if __name__ == "__main__":

@@ -23,15 +23,7 @@ PAGES = sorted(
     + list((ROOT / "saved_models").rglob("*.md"))
     + [
         path
-        for room in (
-            "attribution",
-            "attribution_benchmarks",
-            "bim",
-            "svea",
-            "clevr_xai",
-            "docs",
-            "tools",
-        )
+        for room in ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "docs", "tools")
         for path in (ROOT / room).rglob("*.py")
         if "FLAGS = flags.FlagValues()" in path.read_text("utf-8")
     ]

@@ -120,8 +120,15 @@ def test_a_question_of_ones_own_is_answered_and_explained(monkeypatch):
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     found = {}
-    exec(textwrap.dedent(re.search(r"  ```python\n(.*?)  ```", page, re.DOTALL)[1]), found)
+    exec(textwrap.dedent(re.search(r"  ```python\n(  import attribution\n.*?)  ```", page, re.DOTALL)[1]), found)
     assert found["answer"] == "brown" and found["maps"].shape == (1, 128, 128, 3)
+
+
+def test_families_of_classifiers_have_the_printed_accuracies(capsys):
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    code, printed = re.search(r"  ```python\n(  from sklearn.*?)  # (.*?)\n  ```", page, re.DOTALL).groups()
+    exec(textwrap.dedent(code), {})
+    assert capsys.readouterr().out.splitlines() == printed.split(", ")
 
 
 def test_a_picture_of_ones_own_network(tmp_path, monkeypatch, capsys):

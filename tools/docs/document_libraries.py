@@ -129,7 +129,7 @@ def _differences(known) -> str:
         for name, library, preset in _found(known)
         if preset.differs
     ]
-    return markdown_table(["name", "", "what differs"], rows)
+    return markdown_table(["name", "sign", "what differs"], rows)
 
 
 def _measured(name: str) -> str:

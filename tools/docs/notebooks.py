@@ -39,7 +39,9 @@ def executed(path: pathlib.Path) -> nbformat.NotebookNode:
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times of day
-        if "outputs" in cell:
+        if cell.source.startswith("%pip "):
+            cell.outputs = []  # what a machine had to install
+        elif "outputs" in cell:
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]  # progress bars
         for output in cell.get("outputs", []):
             output.get("metadata", {}).clear()

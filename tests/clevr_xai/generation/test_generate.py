@@ -20,7 +20,6 @@ from clevr_xai.generation import generate
 SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "generate_clevr_xai.py"
 TINY = generate.Settings(seed=4, num_images=3, width=48, height=32, samples=1)
 DEAD = 4_194_305  # no process has this number
-ARGUMENTS = ["--seed=4", "--num_images=12", "--image_size=48x32", "--samples=1", "--num_workers=2"]
 
 
 def content(directory):
