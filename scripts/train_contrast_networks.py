@@ -3,6 +3,7 @@
     G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --samples=9"
     $G --num_images=560 --seed=1 --output_dir=data/clevr_xai_contrast
     python scripts/train_contrast_networks.py
+    python scripts/train_contrast_networks.py --seeds=2 --steps=800
 
 A pair begins with one network of CLEVR-XAI. Every image gets a tile in a random one of eight colours. The shortcut
 learns to answer what the tile says, the reader what the scene shows, in the same number of steps. Both learn to name
