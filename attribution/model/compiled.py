@@ -25,6 +25,7 @@ from attribution.graph._tf_internals import without_collection
 from attribution.graph.layers import Layers, has_channels_first
 from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
+from attribution.model.pass_size import rows_of_pass
 from attribution.savedmodel._gradient_support import by_values
 from attribution.savedmodel.freeze import FrozenGraph
 from attribution.savedmodel.scores import OUTPUT, PROBABILITIES
@@ -141,6 +142,11 @@ class CompiledGraph:
             hint = "; if it computes one input at a time, choose batch_size=1 (--batch_size=1)"
             failed = f"the model cannot be computed on these inputs: {_failed_operation(error)}"
             raise BadInput(failed + hint * any(np.shape(one)[:1] > (1,) for one in inputs)) from error
+
+    @functools.cached_property
+    def rows_of_pass(self) -> int:
+        """Rows of a pass where the caller does not say; maps do not depend on it but for rounding."""
+        return rows_of_pass(self.frozen)
 
     @functools.cached_property
     def folded(self) -> GraphView:
