@@ -39,7 +39,7 @@ def test_a_pass_has_the_rows_whose_values_are_16_million(from_function):
     in_loop, unrolled = (
         values(keras.Sequential([keras.layers.LSTM(64, unroll=unroll)]), 50, 8) for unroll in (False, True)
     )
-    assert 16 * 2**20 / 2048 < in_loop == pytest.approx(unrolled, rel=0.25)
+    assert 16 * 2**20 / 2048 < in_loop == pytest.approx(unrolled, rel=0.5)  # an estimate
 
 
 def test_rows_and_passes_are_counted_with_their_padding(models, inputs):
