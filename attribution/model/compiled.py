@@ -192,10 +192,6 @@ class CompiledGraph:
         with tf.init_scope():
             return fold_batch_norm.fold_batch_norm(self.folded)  # shares the weights that are folded already
 
-    def folds_away(self, layer: str) -> bool:
-        """Return whether a layer's original values need a separate pass."""
-        return layer in self.folded.altered
-
     def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Any:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
         skeleton = composite.without_numbers()  # one function for every ε
@@ -249,7 +245,7 @@ class CompiledGraph:
             See ``attribution.model.model.Model.backward``; all hashable.
         """
         position = list(self._inputs).index(explain_input)
-        view = self.graph if any(map(self.folds_away, layers)) else self.folded
+        view = self.graph if self.folded.altered.intersection(layers) else self.folded
 
         def backward(targets: Any, *arrays: Any) -> Any:
             scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], dict(rules))

@@ -360,7 +360,7 @@ class Model:
         Batch normalization is computed with the layer before it in all other passes, so that what lies between the two
         does not occur in them.
         """
-        return self._compiled.folds_away(layer)
+        return layer in self._compiled.folded.altered
 
     def compiled_unshared(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""

@@ -125,6 +125,5 @@ def test_tensorflow_is_imported_without_packages_that_it_does_not_need_and_users
     packages = ("jax", "matplotlib", "sklearn", "cv2")
     for name in packages:
         (tmp_path / f"{name}.py").write_text("")
-    users = f"import {', '.join(packages)}"
-    done = started(tmp_path, LOOKING, f"{first}; import tensorflow; print(tensorflow.found); {users}")
+    done = started(tmp_path, LOOKING, f"{first}; import tensorflow as tf; print(tf.found); import {','.join(packages)}")
     assert (done.returncode, done.stdout) == (0, "['csv']\n"), done.stderr

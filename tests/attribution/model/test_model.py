@@ -36,9 +36,7 @@ def test_a_pass_has_the_rows_whose_values_are_16_million(from_function):
     # Positions that are folded into the batch count, and so does each step of a loop.
     folded = values(lambda x: dense(tf.reshape(tf.exp(tf.reshape(x, (-1, 10))), (-1, 6000))), 6000)
     assert folded - few == pytest.approx(3 * 6000, rel=0.01)
-    in_loop, unrolled = (
-        values(keras.Sequential([keras.layers.LSTM(64, unroll=unroll)]), 50, 8) for unroll in (False, True)
-    )
+    in_loop, unrolled = (values(keras.layers.LSTM(64, unroll=unroll), 50, 8) for unroll in (False, True))
     assert 16 * 2**20 / 2048 < in_loop == pytest.approx(unrolled, rel=0.5)  # an estimate
 
 
