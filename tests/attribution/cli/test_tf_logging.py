@@ -122,8 +122,7 @@ for name in ("jax", "matplotlib", "sklearn", "cv2", "csv"):
 
 @pytest.mark.parametrize("first", ["import attribution", "from attribution import cli; cli.quiet_tensorflow()"])
 def test_tensorflow_is_imported_without_packages_that_it_does_not_need_and_users_still_find_them(first, tmp_path):
-    packages = ("jax", "matplotlib", "sklearn", "cv2")
-    for name in packages:
+    for name in (packages := ("jax", "matplotlib", "sklearn", "cv2")):
         (tmp_path / f"{name}.py").write_text("")
     done = started(tmp_path, LOOKING, f"{first}; import tensorflow as tf; print(tf.found); import {','.join(packages)}")
     assert (done.returncode, done.stdout) == (0, "['csv']\n"), done.stderr
