@@ -50,10 +50,7 @@ def _further(folder: str, names: list[str]) -> list[str]:
     return [name for name in names if (inside / name).as_posix() in FURTHER_MODELS]
 
 
-THIRD_PARTY = [  # libraries whose methods are scored beside this project's
-    "tf-explain>=0.3.1,<0.4",
-    "tf-keras-vis>=0.8.7,<0.9",
-]
+THIRD_PARTY = ["tf-explain>=0.3.1,<0.4", "tf-keras-vis>=0.8.7,<0.9"]  # their methods are scored beside this project's
 RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
 BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real

@@ -127,7 +127,7 @@ def choose(
         None, the input's mean color, and for vectors each feature's mean over the inputs. Tokens need it: the number of
         padding, of a mask or of an unknown word.
         ``explain_input``: of a model with several inputs, as of ``attribution.explain``.
-        ``batch_size``, ``seed``: inputs in one pass, and the seed of random numbers.
+        ``batch_size``, ``seed``: inputs in one pass, by default by the network's size; the seed of random numbers.
 
     Returns
     -------

@@ -1,11 +1,13 @@
-"""Measure CPU time, passes and memory of attribution methods beside other libraries, and write docs/performance.md.
+"""Measure CPU time and passes of attribution methods beside other libraries, and write docs/performance.md.
 
     python -m tools.performance --only=gradient,lrp_epsilon_plus --networks=cnn,lstm --repeats=3
+    git worktree add --detach /tmp/before v0.4.0 && python -m tools.performance --before=/tmp/before
 
 All libraries take turns in one process on one thread. Results are ratios of CPU time of the same work on the same
 machine in the same minutes. ``keras`` is the method written with a compiled ``tf.GradientTape`` on the live Keras
 network; for LRP and DeepLIFT it is only the passes that the method needs. captum and zennit explain the same network in
 PyTorch, with the same weights. Entries of a library that is not installed are blank; others keep their values.
+With --before, the project is compared with an earlier commit alone, at the default batch size.
 
     python -m venv .venv-performance
     .venv-performance/bin/pip install -e '.[third-party]' torch==2.13.0 captum==0.9.0
@@ -24,8 +26,8 @@ import gc
 import importlib.util
 import itertools
 import math
+import os
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -66,19 +68,22 @@ TITLES = {
     "lrp_epsilon_plus": "LRP-ε+",
     "deeplift": "DeepLIFT",
     "grad_cam": "Grad-CAM",
+    "rise": "RISE, 500 masks",
+    "xrai": f"XRAI again, {POINTS} points",
+    "start": "import and load",
 }
-LIBRARIES = ("keras", "tf_keras_vis", "captum", "zennit")
+LIBRARIES = ("keras", "captum", "zennit")
 INSTALLED = [name for name in LIBRARIES if importlib.util.find_spec(name)]
 SAME_MAP = ("gradient", "occlusion", "lrp_epsilon_plus", "deeplift")  # the libraries' maps are ours
-COLUMNS = ("network", "task", "inputs", "ms", "passes", "needed", *LIBRARIES, "spread", "difference", "MB", "MB_keras")
+COLUMNS = ("network", "task", "inputs", "ms", "passes", "needed", *LIBRARIES, "spread", "difference", "before")
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list("only", [], f"tasks, of {', '.join(TITLES)}; all by default", flag_values=FLAGS)
 flags.DEFINE_list("networks", [], f"networks, of {', '.join(INPUTS)}; all by default", flag_values=FLAGS)
 flags.DEFINE_integer("repeats", 5, "rounds through all libraries", lower_bound=1, flag_values=FLAGS)
-flags.DEFINE_bool("memory", True, "measure peak memory, in one process for each method", flag_values=FLAGS)
 flags.DEFINE_string("page", str(ROOT / "docs" / "performance.md"), "page with the tables", flag_values=FLAGS)
-flags.DEFINE_string("child", "", "print the peak memory of LIBRARY:NETWORK:TASK:FILE alone", flag_values=FLAGS)
+flags.DEFINE_string("before", "", "checkout of an earlier commit; compare only with it", flag_values=FLAGS)
+flags.DEFINE_string("child", "", "measure NETWORK:FILE for another process", flag_values=FLAGS)
 
 layers = keras.layers
 LAYERS = {  # kinds of layers and their widths, the same in Keras and PyTorch
@@ -204,13 +209,13 @@ def in_batches(function: Callable, count: int, size: int = BATCH) -> Callable[[]
     return lambda: np.concatenate([function(slice(start, start + size)) for start in range(0, count, size)])
 
 
-def ours(model: attribution.Model, x: np.ndarray, targets: np.ndarray) -> Tasks:
+def ours(model: attribution.Model, x: np.ndarray, targets: np.ndarray, **given: Any) -> Tasks:
     """Return this project's methods that apply to a network's inputs ``(N, ...)`` and classes ``(N,)``."""
     options: dict[str, dict[str, int]] = {name: {} for name in ("gradient", "lrp_epsilon_plus", "deeplift")}
     options |= {"integrated_gradients": {"points": POINTS}, "smoothgrad": {"samples": POINTS}}
     options |= {"occlusion": {"patch": SIDE}} if x.ndim > 2 else {}
     options |= {"grad_cam": {}} if x.ndim == 4 else {}
-    explain = functools.partial(attribution.explain, model=model, inputs=x, targets=targets, batch_size=BATCH)
+    explain = functools.partial(attribution.explain, model=model, inputs=x, targets=targets, **given)
     return {name: functools.partial(explain, name, **values) for name, values in options.items()}
 
 
@@ -276,20 +281,6 @@ def last_rectifier(network: keras.Model) -> Any:
     """Return the last ReLU on positions and channels; ``None`` where there is none."""
     known = [layer for layer in network.layers if isinstance(layer, layers.ReLU) and len(layer.output.shape) == 4]
     return known[-1] if known else None
-
-
-def tf_keras_vis(network: keras.Model, x: np.ndarray, targets: np.ndarray) -> Tasks:
-    """Return the methods of tf-keras-vis."""
-    from tf_keras_vis.gradcam import Gradcam
-    from tf_keras_vis.saliency import Saliency
-    from tf_keras_vis.utils.scores import CategoricalScore
-
-    def run(explain, **options):
-        return in_batches(lambda part: explain(CategoricalScore(targets[part].tolist()), x[part], **options), len(x))
-
-    saliency = Saliency(network, clone=True)
-    found = {"gradient": run(saliency), "smoothgrad": run(saliency, smooth_samples=POINTS, smooth_noise=0.15)}
-    return found | ({"grad_cam": run(Gradcam(network, clone=True))} if last_rectifier(network) else {})
 
 
 def captum(module: Any, x: np.ndarray, targets: np.ndarray) -> Tasks:
@@ -383,10 +374,8 @@ def passes_needed(task: str, x: np.ndarray) -> str:
     return {"occlusion": f"{patches} F", "deeplift": "1 F + 1 G", "load": "", **many}.get(task, "1 G")
 
 
-def measure(name: str, path: str, tasks: list[str], repeats: int) -> list[dict[str, Any]]:
+def measure(name: str, path: str, network: keras.Model, tasks: list[str], repeats: int) -> list[dict[str, Any]]:
     """Return the rows of a network, a row for each of some tasks that applies."""
-    network = built(name)
-    network.export(path, verbose=False)
     x = np.random.default_rng(0).random((INPUTS[name], *network.input_shape[1:]), dtype=np.float32)
     targets = np.arange(len(x)) % 10
     module = twin(name, network) if {"captum", "zennit"} <= set(INSTALLED) else None
@@ -395,8 +384,7 @@ def measure(name: str, path: str, tasks: list[str], repeats: int) -> list[dict[s
     times = starts(path, network, module, x, repeats) if {"load", "first"} & set(tasks) else {}
     rows = [row_of(name, task, 1, each, x) for task, each in times.items() if task in tasks]
     model = attribution.load_model(path)
-    runs = {"ours": ours(model, x, targets), "keras": with_tape(network, x, targets, network)}
-    runs |= {"tf_keras_vis": tf_keras_vis(network, x, targets)} if "tf_keras_vis" in INSTALLED else {}
+    runs = {"ours": ours(model, x, targets, batch_size=BATCH), "keras": with_tape(network, x, targets, network)}
     runs |= {"captum": captum(module, x, targets), "zennit": zennit(module, x, targets)} if module is not None else {}
     for task in [task for task in tasks if task in runs["keras"]]:
         contenders = {library: each[task] for library, each in runs.items() if task in each}
@@ -431,33 +419,41 @@ def row_of(name: str, task: str, inputs: int, times: dict, x: np.ndarray) -> dic
     return row
 
 
-def print_peak(child: str) -> None:
-    """Print this process's peak memory in MB (Linux); of a call of the file's signature by the task ``forward``."""
-    library, name, task, path = child.split(":")
+def serve(name: str, path: str) -> None:
+    """Print the CPU seconds of each task that standard input names with a number of calls, an empty line if unknown."""
     x = np.random.default_rng(0).random((INPUTS[name], *SHAPES[name]), dtype=np.float32)
-    targets = np.arange(len(x)) % 10
-    if library == "ours":
-        ours(attribution.load_model(path), x, targets)[task]()
-    else:
-        loaded = tf.saved_model.load(path)  # holds the variables of the signature
-        live = with_tape(lambda rows: next(iter(loaded.signatures["serving_default"](rows).values())), x, targets)
-        live[task]() if task != "forward" else loaded.signatures["serving_default"](tf.constant(x))
-    print(int(re.search(r"VmHWM:\s*(\d+) kB", pathlib.Path("/proc/self/status").read_text("utf-8"))[1]) / 1024)
+    model, targets = attribution.load_model(path), np.arange(len(x)) % 10
+    tasks = ours(model, x, targets) | {"rise": lambda: attribution.explain("rise", model, x, targets, masks=500)}
+    tasks |= {"xrai": lambda: attribution.explain("xrai", model, x, targets, points=POINTS)} if x.ndim == 4 else {}
+    tasks["load"] = lambda: attribution.load_model(path)
+    for task, calls in map(str.split, sys.stdin):
+        print(seconds_of(tasks[task], int(calls)) if task in tasks else "", flush=True)
 
 
-def add_memory(rows: list[dict[str, Any]], name: str, path: str) -> None:
-    """Add to the rows of a network the MB above a call of the file's signature, of ours and of a tape through it."""
+def compare(name: str, path: str, before: str, tasks: list[str], repeats: int) -> list[dict[str, Any]]:
+    """Return the rows of a network with the CPU time at an earlier commit by that of today; both take turns."""
+    code = "import attribution, sys, time; attribution.load_model(sys.argv[1]); print(time.process_time())"
+    trees = [{**os.environ, "PYTHONPATH": os.path.abspath(tree)} for tree in (ROOT, before)]
+    program, pipe = [sys.executable, __file__, f"--child={name}:{path}"], subprocess.PIPE
+    sides = [subprocess.Popen(program, env=tree, text=True, stdin=pipe, stdout=pipe) for tree in trees]
 
-    def peak(library, task):
-        command = [sys.executable, "-m", "tools.performance", f"--child={library}:{name}:{task}:{path}"]
-        return float(subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout)
+    def seconds(side, task, calls):
+        if task == "start":
+            folder = trees[side]["PYTHONPATH"]  # comes first in the path of modules
+            return float(subprocess.check_output([sys.executable, "-c", code, path], env=trees[side], cwd=folder))
+        print(task, calls, file=sides[side].stdin, flush=True)
+        return float(sides[side].stdout.readline().strip() or "nan")
 
-    base = peak("keras", "forward")
-    for row in rows:
-        if row["task"] not in ("load", "first"):
-            row["MB"] = f"{peak('ours', row['task']) - base:.0f}"
-            if row["task"] not in ("grad_cam", "lrp_epsilon_plus", "deeplift"):
-                row["MB_keras"] = f"{peak('keras', row['task']) - base:.0f}"
+    rows = []
+    for task in tasks:
+        first = [1.0 if task == "start" else seconds(side, task, 1) for side in (0, 1)]  # traces and compiles
+        calls = 1 if "nan" in map(str, first) else math.ceil(0.1 / min(first))
+        ratios = [seconds(1, task, calls) / seconds(0, task, calls) for _ in range(repeats)]
+        rows.append({"network": name, "task": task, "before": f"{statistics.median(ratios):.3g}"})
+        print(rows[-1], file=sys.stderr, flush=True)
+    for side in sides:
+        side.communicate()
+    return [row for row in rows if row["before"] != "nan"]
 
 
 def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -470,27 +466,31 @@ def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
         lines = [[title, *each] for title, each in zip(TITLES.values(), cells, strict=True) if any(each)]
         return markdown_table(["task", *names], lines)
 
-    parts = [["ms"], ["keras"], ["captum", "zennit"], ["MB", "MB_keras"]]
+    parts = [["ms"], ["keras"], ["captum", "zennit"], ["before"]]
     return {columns[0]: table(*columns) for columns in parts}
 
 
 def main(values: types.SimpleNamespace) -> None:
     """Measure the chosen networks and tasks, and write the CSV file and the tables."""
-    if values.child:
-        return print_peak(values.child)
     if unknown := {*values.only, *values.networks} - {*TITLES, *INPUTS}:
         raise BadInput(f"no task or network '{min(unknown)}'; there are {listed([*TITLES, *INPUTS])}")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
+    if values.child:
+        return serve(*values.child.split(":"))
     table = pathlib.Path(values.page).with_suffix(".csv")
     stored = csv.DictReader(table.read_text("utf-8").splitlines() if table.exists() else [])
-    known = {(row["network"], row["task"]): row for row in stored}
+    blank = dict.fromkeys(COLUMNS, "")
+    known = {(row["network"], row["task"]): {name: row.get(name, "") for name in COLUMNS} for row in stored}
     for name in values.networks or INPUTS:
         with tempfile.TemporaryDirectory() as path:
-            rows = measure(name, path, values.only or list(TITLES), values.repeats)
-            if values.memory and name in ("resnet", "transformer"):
-                add_memory(rows, name, path)
-        known |= {(name, row["task"]): dict.fromkeys(COLUMNS, "") | row for row in rows}
+            network, tasks = built(name), values.only or list(TITLES)
+            network.export(path, verbose=False)
+            run = compare if values.before else measure
+            rows = run(name, path, values.before or network, tasks, values.repeats)
+        for row in rows:
+            kept = known.get((name, row["task"]), blank)
+            known[name, row["task"]] = (kept if values.before else blank | {"before": kept["before"]}) | row
         rows = [known[key] for key in itertools.product(INPUTS, TITLES) if key in known]
         atomic_write(table, "".join(",".join(map(str, line)) + "\n" for line in [COLUMNS, *map(dict.values, rows)]))
         replace_parts(pathlib.Path(values.page), tables(rows))

@@ -47,7 +47,7 @@ def explain(
     *,
     target: Any = None,
     explain_input: str | None = None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     seed: int = 0,
     keys: Sequence[Any] | None = None,
     progress: bool = False,
@@ -80,7 +80,8 @@ def explain(
         the order given, other inputs stay as they are. ``baseline``, ``references`` and ``groups`` may then be
         mappings from name to value; ``groups="inputs"`` makes each input one group.
     batch_size
-        Rows in one pass. Passes are filled across inputs and samples; memory grows with this alone.
+        Rows in one pass; by default 32 to 2048, by the size of the network. Passes are filled across inputs and
+        samples; memory grows with this alone. Maps do not depend on it but for rounding.
     seed
         Seed of all random numbers.
     keys
@@ -139,7 +140,7 @@ def explain_many(
     targets: Any = None,
     *,
     explain_input: str | None = None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     seed: int = 0,
     keys: Sequence[Any] | None = None,
     progress: bool = False,
@@ -169,8 +170,6 @@ def explain_many(
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
     chosen = with_parameters(methods)
-    if isinstance(batch_size, bool):
-        raise BadInput(f"batch_size must be a whole number of at least 1, not {batch_size}")
     if not isinstance(resize, bool | np.bool_):
         raise BadInput(f"resize must be True or False, not {resize!r}")
     if not hasattr(model, "feed"):  # a path or a live network

@@ -102,7 +102,7 @@ flags.DEFINE_string(
     "minus its expected value; of several inputs METHOD/INPUT and inputs/INPUT",
     flag_values=FLAGS,
 )
-cli.define_common_flags(FLAGS, parameters=[], layer="", tokens="", batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, parameters=[], layer="", tokens="", batch_size=None, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:

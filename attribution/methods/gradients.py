@@ -715,21 +715,30 @@ def _regions(image: np.ndarray) -> list[np.ndarray]:
     import skimage.morphology as morphology
     from skimage import transform
 
-    low, high = float(image.min()), float(image.max())
-    scaled = 2 * (image - low) / (high - low or 1.0) - 1
-    # The scales are made for this size.
-    large = transform.resize(
-        scaled, (_SEGMENTED, _SEGMENTED), order=3, mode="constant", preserve_range=True, anti_aliasing=True
-    )
     regions = []
-    for scale in _SCALES:
-        labels = scikit_image("xrai needs").felzenszwalb(large, scale=scale, sigma=0.8, min_size=150)
+    for labels in _segments(image.tobytes(), image.shape, image.dtype):
         labels = transform.resize(
             labels, image.shape[:2], order=0, mode="constant", preserve_range=True, anti_aliasing=False
         )
         regions.extend(labels == label for label in np.unique(labels))
     disk = morphology.disk(5)
     return [morphology.dilation(region, footprint=disk) for region in regions]
+
+
+@functools.lru_cache(128)  # for the maps of other networks and classes; 0.6 MB an image
+def _segments(values: bytes, shape: tuple[int, ...], dtype: np.dtype) -> list[np.ndarray]:
+    """Return the number of each position's segment at each scale, ``(224, 224)`` int16, from an image's values."""
+    from skimage import transform
+
+    image = np.frombuffer(values, dtype).reshape(shape)
+    low, high = float(image.min()), float(image.max())
+    scaled = 2 * (image - low) / (high - low or 1.0) - 1
+    # The scales are made for this size.
+    large = transform.resize(
+        scaled, (_SEGMENTED, _SEGMENTED), order=3, mode="constant", preserve_range=True, anti_aliasing=True
+    )
+    segmented = scikit_image("xrai needs").felzenszwalb
+    return [segmented(large, scale=scale, sigma=0.8, min_size=150).astype(np.int16) for scale in _SCALES]
 
 
 def _by_region(attribution: np.ndarray, regions: list[np.ndarray]) -> np.ndarray:

@@ -197,7 +197,7 @@ class Model:
         """Whether the input has its channels first in the model that this view is of."""
         return any(step.moves_channels for step in self._steps)
 
-    def feed_of(self, feed: Mapping[str, np.ndarray], batch_size: int = 32) -> dict[str, np.ndarray]:
+    def feed_of(self, feed: Mapping[str, np.ndarray], batch_size: int | None = None) -> dict[str, np.ndarray]:
         """Return the feed of this view that a feed of its model makes, ``batch_size`` rows per pass.
 
         A tensor inside is computed, channels are moved to the end, inputs are joined.
@@ -212,7 +212,7 @@ class Model:
             model = view
         return feed
 
-    def _values(self, node: str, feed: Mapping[str, np.ndarray], batch_size: int) -> np.ndarray:
+    def _values(self, node: str, feed: Mapping[str, np.ndarray], batch_size: int | None) -> np.ndarray:
         """Return the values of a tensor inside."""
         function, parts = self._compiled.values(node), []
         for rows, real in self.chunks(_rows(feed), batch_size):
@@ -360,7 +360,7 @@ class Model:
         Batch normalization is computed with the layer before it in all other passes, so that what lies between the two
         does not occur in them.
         """
-        return self._compiled.folds_away(layer)
+        return layer in self._compiled.folded.altered
 
     def compiled_unshared(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
@@ -392,13 +392,15 @@ class Model:
         }
         return checked_feed(inputs, expected, "the model")
 
-    def batch_size(self, wanted: int) -> int:
-        """Return the rows per pass: the batch size wanted, or the one the signature prescribes."""
+    def batch_size(self, wanted: int | None = None) -> int:
+        """Return the rows per pass: those the signature prescribes, those wanted, or by the size of the network."""
+        if wanted is None:
+            return self._fixed_batch() or self._compiled.rows_of_pass
         if not isinstance(wanted, numbers.Integral) or isinstance(wanted, bool) or wanted < 1:
             raise BadInput(f"batch_size must be a whole number of at least 1, not {wanted!r}")
         return self._fixed_batch() or int(wanted)
 
-    def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
+    def scores(self, inputs: Inputs, batch_size: int | None = None) -> np.ndarray:
         """Return the scores of all classes.
 
         Parameters
@@ -406,7 +408,7 @@ class Model:
         inputs
             See ``feed``; N rows.
         batch_size
-            Rows per pass.
+            Rows per pass; by default as many as the size of the network allows.
 
         Returns
         -------
@@ -450,11 +452,11 @@ class Model:
             )
         return np.asarray(expit(scores) if self._frozen.head.activation == "Sigmoid" else softmax(scores, axis=-1))
 
-    def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
+    def predict(self, inputs: Inputs, batch_size: int | None = None) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
         return np.asarray(np.argmax(self.scores(inputs, batch_size), axis=1))
 
-    def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
+    def chunks(self, total: int, batch_size: int | None) -> Iterator[tuple[np.ndarray, int]]:
         """Yield row indices for one pass each (``attribution.batching.chunks``)."""
         return batching.chunks(total, self.batch_size(batch_size), equal=self._fixed_batch() is None)
 

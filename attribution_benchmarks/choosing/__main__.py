@@ -61,7 +61,7 @@ flags.DEFINE_float(
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer("limit", 100, "largest number of inputs, the first ones", lower_bound=1, flag_values=FLAGS)
-cli.define_common_flags(FLAGS, batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, batch_size=None, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:

@@ -50,7 +50,7 @@ def choose(
     groups: Sequence[Any] | None = None,
     background: npt.ArrayLike | None = None,
     explain_input: str | None = None,
-    batch_size: int = 8,
+    batch_size: int | None = None,
     seed: int = 0,
     progress: Progress = ignored,
     note: Callable[[str], object] = lambda text: None,
@@ -78,7 +78,7 @@ def choose(
     total = len(examples.names) * (_PASSES + _MAPS * sum(passes.values()) + passes[best])
     note(f"{total:,} passes, at most about {seconds * total:.0f} s")
     controls, notes = _references(loaded, examples, seed)
-    settings = ExampleSettings(batch_size=batch_size, seed=seed, random_networks=RANDOM_NETWORKS)
+    settings = ExampleSettings(batch_size=explained.batch_size(batch_size), seed=seed, random_networks=RANDOM_NETWORKS)
     benchmark = Benchmark(
         name="own", title="Own inputs", controls=tuple(controls), examples=lambda count, seed: examples
     )

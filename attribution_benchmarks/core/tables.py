@@ -229,6 +229,6 @@ def _numeric_columns(body: Sequence[Sequence[str]], count: int) -> list[bool]:
     """Return for each column whether it holds only numbers with their marks, ranges of numbers and dashes."""
 
     def numeric(cell: str) -> bool:
-        return all(character in "0123456789.+-–±e, ()/✓†‡" for character in cell)
+        return all(character in "0123456789.+-–±e, ✓†‡" for character in cell)
 
     return [all(numeric(line[i]) for line in body if line) for i in range(count)]

@@ -170,17 +170,17 @@ class ServedModel:
         expected = {name: Expected(spec.dtype, spec.allows_rows, spec.shown()) for name, spec in self.inputs.items()}
         return checked_feed(inputs, expected, self.path)
 
-    def batch_size(self, wanted: int) -> int:
-        """Return the rows per request, the given number."""
-        if int(wanted) < 1:
+    def batch_size(self, wanted: int | None = None) -> int:
+        """Return the rows per request, the given number or 32."""
+        if wanted is not None and int(wanted) < 1:
             raise BadInput(f"batch_size must be at least 1, not {wanted}")
-        return int(wanted)
+        return int(wanted or 32)
 
-    def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
+    def chunks(self, total: int, batch_size: int | None) -> Iterator[tuple[np.ndarray, int]]:
         """Yield row indices for one request each (``attribution.batching.chunks``)."""
         return batching.chunks(total, self.batch_size(batch_size))
 
-    def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
+    def scores(self, inputs: Inputs, batch_size: int | None = None) -> np.ndarray:
         """Return the scores of all classes, ``(N, num_classes)`` float32."""
         feed = self.feed(inputs)
         total = len(next(iter(feed.values())))
@@ -195,7 +195,7 @@ class ServedModel:
             raise BadInput(f"probabilities are needed; export {self.path} with --score=probabilities")
         return scores
 
-    def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
+    def predict(self, inputs: Inputs, batch_size: int | None = None) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
         return self.scores(inputs, batch_size).argmax(axis=1)
 

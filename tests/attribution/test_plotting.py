@@ -102,6 +102,13 @@ def test_each_input_is_a_row_and_each_method_a_column_with_its_scale():
     assert len(signed) == 2
 
 
+@pytest.mark.parametrize(("maps", "rows"), [(2, 1), (3, 2), (4, 2)])
+def test_one_image_and_more_than_two_maps_take_two_rows(maps, rows):
+    figure = attribution.plot({str(name): IMAGES[:1] for name in range(maps)}, IMAGES[:1])
+    places = [axis.get_subplotspec() for axis in figure.axes]
+    assert max(place.rowspan.stop for place in places if place) == rows
+
+
 def test_signals_are_drawn_over_their_maps():
     figure = attribution.plot({"own.py:my_method": GENERATOR.normal(size=SIGNALS.shape)}, SIGNALS, titles=["a", "b"])
     plots = [axis for axis in figure.axes if axis.lines and axis.images]

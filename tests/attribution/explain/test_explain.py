@@ -60,7 +60,7 @@ def test_every_method_keeps_the_contract(method, kind, models, inputs):
     improbable = (method, kind) == ("sise", "two_inputs")  # the first class, so that its map is rounding alone
     options["targets"] = model.predict(x) if improbable else np.arange(len(explained)) % model.num_classes
 
-    def maps_of(explained, batch_size=32):
+    def maps_of(explained, batch_size=None):
         changed = x | {"image": explained} if kind == "two_inputs" else explained
         return attribution.explain(method, model, changed, batch_size=batch_size, **options)
 

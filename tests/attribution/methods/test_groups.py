@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import saliency.core
 import tensorflow as tf
+from skimage import segmentation
 from sklearn.linear_model import Ridge
 
 import attribution
 from attribution import batching
 from attribution.errors import BadInput
-from attribution.methods import perturbation
+from attribution.methods import gradients, perturbation
 
 X = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).normal(size=(6, 8)).astype(np.float32)
@@ -160,6 +161,19 @@ def test_xrai_equals_the_authors_on_the_same_attribution(pictures):
     for found, image, base in zip(maps, images, attributions, strict=True):
         expected = saliency.core.XRAI().GetMask(image, None, base_attribution=base)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * np.abs(expected).max())
+
+
+def test_xrai_segments_each_picture_once_whatever_is_explained(pictures, monkeypatch):
+    model, images = pictures
+    counted, segment = [], segmentation.felzenszwalb
+    monkeypatch.setattr(segmentation, "felzenszwalb", lambda *a, **options: counted.append(0) or segment(*a, **options))
+    gradients._segments.cache_clear()
+    maps, _ = (attribution.explain("xrai", model, images, target, points=3) for target in (2, 1))
+    assert len(counted) == 6 * len(images)  # scales
+    attribution.explain("xrai", model, images[:, ::-1], 2, points=3)
+    assert len(counted) == 12 * len(images)
+    gradients._segments.cache_clear()
+    assert attribution.explain("xrai", model, images, 2, points=3).tobytes() == maps.tobytes()
 
 
 @pytest.mark.parametrize(
