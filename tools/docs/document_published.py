@@ -13,11 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from attribution_benchmarks.core.published import bootstrap_means
-from attribution_benchmarks.core.scores import InputScores
+from attribution_benchmarks.core.scores import InputScores, summarised
 from attribution_benchmarks.core.tables import markdown_table
 from attribution_benchmarks.report import published
 from attribution_benchmarks.stats import correlation
-from attribution_benchmarks.stats.statistics import mean_interval
 from tools.docs.page_parts import ROOT, replace_parts
 
 TABLES = {  # part of the page: set, metric -> heading; the first one sorts
@@ -47,19 +46,16 @@ def group_of(task: str, metric: str) -> InputScores:
 
 def table(task: str, headings: dict[str, str]) -> str:
     """Return the means of methods and maps, sorted by the first metric; controls of a method are left out."""
-    titles, sources = SETS[task].scores.titles, group_of(task, next(iter(headings))).sources
-    rows = []
-    for source in sources:
-        if source.method and source.control:
-            continue
-        found = []
-        for metric in headings:
-            group = group_of(task, metric)
-            has = source.name in group.values
-            found.append(mean_interval(group.by_network(source.name), clusters=group.clusters) if has else None)
-        cells = [f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" if one else "–" for one in found]
-        rows.append((found[0].value if found[0] else -np.inf, [titles[source.name], *cells]))
-    return markdown_table(["map", *headings.values()], [row for _, row in sorted(rows, key=lambda one: -one[0])])
+    titles, metrics = SETS[task].scores.titles, {one.name: one for one in SETS[task].definition.metrics}
+    cells: dict[str, dict[str, str]] = {}
+    for metric in headings:
+        rows = [row for row in summarised(group_of(task, metric), metrics[metric]) if "of" not in row]
+        for row in sorted(rows, key=lambda row: -row["value"]):
+            value, low, high = (round(row[key], 2) + 0.0 for key in ("value", "low", "high"))  # no minus zero
+            text = f"{value:.2f} ({low:.2f} to {high:.2f})"
+            cells.setdefault(titles[row["method"]], {})[metric] = text
+    body = [[title, *(of.get(metric, "–") for metric in headings)] for title, of in cells.items()]
+    return markdown_table(["map", *headings.values()], body)
 
 
 def order(first: tuple[str, str], second: tuple[str, str]) -> list[str]:
