@@ -1,8 +1,7 @@
-"""TensorFlow's import without four large packages, and in commands its log without uninformative lines.
+"""TensorFlow's import without JAX and Matplotlib, and in commands its log without uninformative lines.
 
-TensorFlow and Keras import JAX, Matplotlib, scikit-learn and OpenCV where they happen to be installed: for converters,
-galleries, ``keras.wrappers`` and ``draw_bounding_boxes``. Together they take a quarter of the time. A program that uses
-these parts of Keras imports TensorFlow before it loads a model. Imports no TensorFlow until a function is called.
+TensorFlow and Keras import both packages where they happen to be installed, for converters and galleries. Imports no
+TensorFlow until a function is called.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class _FirstImport(importlib.abc.MetaPathFinder):
         return spec
 
 
-_UNNEEDED, _JAX_BACKEND = ("jax", "matplotlib", "sklearn", "cv2"), "keras.src.backend.jax"
+_UNNEEDED, _JAX_BACKEND = ("jax", "matplotlib"), "keras.src.backend.jax"
 _FIRST_IMPORT = _FirstImport()
 if "tensorflow" not in sys.modules:
     sys.meta_path.insert(0, _FIRST_IMPORT)

@@ -112,7 +112,7 @@ def test_tensorflow_itself_starts_and_computes_silently_and_its_errors_are_heard
 
 LOOKING = """
 found = []
-for name in ("jax", "matplotlib", "sklearn", "cv2", "csv"):
+for name in ("jax", "matplotlib", "csv"):
     try:
         found.append(__import__(name).__name__)
     except ImportError:
@@ -121,8 +121,8 @@ for name in ("jax", "matplotlib", "sklearn", "cv2", "csv"):
 
 
 @pytest.mark.parametrize("first", ["import attribution", "from attribution import cli; cli.quiet_tensorflow()"])
-def test_tensorflow_is_imported_without_packages_that_it_does_not_need_and_users_still_find_them(first, tmp_path):
-    for name in (packages := ("jax", "matplotlib", "sklearn", "cv2")):
-        (tmp_path / f"{name}.py").write_text("")
-    done = started(tmp_path, LOOKING, f"{first}; import tensorflow as tf; print(tf.found); import {','.join(packages)}")
+def test_tensorflow_is_imported_without_jax_and_matplotlib_which_users_still_find(first, tmp_path):
+    (tmp_path / "jax.py").write_text("")
+    (tmp_path / "matplotlib.py").write_text("")
+    done = started(tmp_path, LOOKING, f"{first}; import tensorflow; print(tensorflow.found); import jax, matplotlib")
     assert (done.returncode, done.stdout) == (0, "['csv']\n"), done.stderr
