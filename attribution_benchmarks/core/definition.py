@@ -241,6 +241,11 @@ class Benchmark:
     counts: tuple[int, int] = (60, 300)
     contexts: tuple[Mapping[str, str], ...] = ({},)
 
+    def about_metric(self, name: str) -> str:
+        """Return how to read a metric; empty for one that nothing is known of."""
+        known = {**_shared_metrics().METRIC_REGISTRY, **{metric.name: metric for metric in self.metrics}}
+        return known[name].about if name in known else self.report.more_metrics.get(name, "")
+
     def matrix_columns(self) -> tuple[Column, ...]:
         """Return the benchmark's columns of the matrix."""
         if self.columns is None:
