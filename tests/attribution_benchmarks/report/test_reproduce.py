@@ -200,8 +200,8 @@ def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--benchmarks=svea,imagenet"], "choose of 'svea', 'bim', 'clevr_xai'"),
-        (["--benchmarks="], "--benchmarks is empty; choose of 'svea', 'bim', 'clevr_xai'"),
+        (["--benchmarks=svea,imagenet"], "choose of 'svea', 'bim', 'bim_vit'"),
+        (["--benchmarks="], "--benchmarks is empty; choose of 'svea', 'bim', 'bim_vit'"),
         (["--methods=grad_camm"], "did you mean 'grad_cam'"),
         (["--methods=missing.py:maps"], "missing.py"),
         (["--metrics=missing.py:MINE"], "cannot import 'missing.py' (there is no such file)"),
