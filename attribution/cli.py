@@ -117,7 +117,7 @@ def execute(
 
 # What --help shows of a command with more flags than fit on a screen.
 FIRST_SCREEN = frozenset(
-    "methods model models metrics image images tokens preprocessing target top benchmarks quick time data_dir "
+    "methods model models metrics image images preprocessing target top benchmarks quick time data_dir "
     "questions num_imgs num_questions random_networks precomputed_maps contrast_with output output_dir plot_dir "
     "check_model seed".split()
 )

@@ -117,7 +117,7 @@ def check_file(flag: str, path: str | os.PathLike[str], suffixes: Sequence[str] 
         return
     refuse_address(path, flag)
     path = pathlib.Path(path)
-    if suffixes and path.suffix not in suffixes:
+    if suffixes and path.suffix.lower() not in suffixes:
         raise BadInput(f"--{flag}={str(path)!r} ends in none of {listed(suffixes)}")
     if path.is_dir():
         raise BadInput(f"--{flag}={str(path)!r} is a directory; name a file")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution import reading
-from attribution.errors import BadInput, listed, printable
+from attribution.errors import BadInput, listed
 from attribution.files import similar_paths
 from attribution.methods.libraries import read_toml
 
@@ -29,19 +29,13 @@ TABLES = (".csv", ".npz")
 _INPUT_FILES = "a picture, a .npy file, a folder of them, or one table of all inputs (.csv, .npz)"
 
 
-def find_files(
-    paths: Sequence[str | os.PathLike[str]], limit: int | None = None, without: pathlib.Path | None = None
-) -> list[pathlib.Path]:
+def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[pathlib.Path]:
     """Return the files that a user named, each folder replaced by the pictures and arrays in it, in order of names.
 
     Parameters
     ----------
     paths
         Files and folders.
-    limit
-        How many to take at most; None for all.
-    without
-        A file that is skipped in folders, such as the figure of an earlier run.
 
     Raises
     ------
@@ -51,11 +45,7 @@ def find_files(
     found = []
     for path in map(pathlib.Path, paths):
         if path.is_dir():
-            inside = sorted(
-                child
-                for child in path.iterdir()
-                if child.suffix.lower() in PICTURES + ARRAYS and child.resolve() != without
-            )
+            inside = sorted(child for child in path.iterdir() if child.suffix.lower() in PICTURES + ARRAYS)
             if not inside:
                 raise BadInput(f"there is no picture ({listed(PICTURES)}) and no '.npy' in '{path}'")
             found += inside
@@ -70,7 +60,7 @@ def find_files(
             found.append(path)
     if not found:
         raise BadInput(f"no input was named; give {_INPUT_FILES}")
-    return found[:limit]
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,31 +90,6 @@ class ExplainedInputs:
     shown: dict[str, np.ndarray]
     preprocessing: Preprocessing | None
     features: list[str] | None = None
-
-
-def words_of(tokens: np.ndarray, vocabulary: str) -> np.ndarray:
-    """Return the words of token numbers, (N, positions) text.
-
-    Parameters
-    ----------
-    tokens
-        (N, positions) whole numbers.
-    vocabulary
-        File with a word for each number from 0: one a line, or JSON.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be read, has no word for a number, or the inputs are not tokens.
-    """
-    words = np.array([printable(word) for word in read_class_names(vocabulary)], object)
-    if tokens.ndim != 2 or tokens.dtype.kind not in "iu":
-        raise BadInput(f"--tokens names token numbers (N, positions), not {tokens.dtype.name} of shape {tokens.shape}")
-    if not 0 <= tokens.min(initial=0) <= tokens.max(initial=0) < len(words):
-        raise BadInput(
-            f"'{vocabulary}' has {len(words)} words, and the tokens go from {tokens.min()} to {tokens.max()}"
-        )
-    return np.asarray(words[tokens])
 
 
 def check_class_names(names: Sequence[str] | None, file: str, model: Model) -> None:
@@ -171,12 +136,11 @@ def explained_inputs(
     model: Model,
     read: str,
     explain_input: str,
-    files: pathlib.Path | Sequence[str],
+    files: pathlib.Path | Sequence[pathlib.Path],
     *,
     note: Callable[[str], object],
     limit: int,
     scaling: str = "",
-    without: pathlib.Path | None = None,
 ) -> ExplainedInputs:
     """Read inputs.
 
@@ -194,8 +158,6 @@ def explained_inputs(
         How many inputs to take at most, the first ones.
     scaling
         Name of a preprocessing of pixels; the likely one for pictures, and none for arrays, when empty.
-    without
-        As of ``find_files``.
 
     Raises
     ------
@@ -212,7 +174,7 @@ def explained_inputs(
         return ExplainedInputs(read, explain_input, taken, feed, {}, None, features)
     if others := [name for name in model.inputs if name != read]:
         raise BadInput(f"the model also has the inputs {listed(others)}; give all by name, as arrays in one .npz file")
-    paths, shape = find_files(files, limit + 1, without=without), shapes[read]
+    paths, shape = find_files(files)[: limit + 1], shapes[read]
     preprocessing = preprocessing_named(scaling) if scaling else None
     first = len(shape) == 3 and model.has_channels_first(read)
     pictures = sum(path.suffix.lower() in PICTURES for path in paths)

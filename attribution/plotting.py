@@ -416,11 +416,6 @@ def _draw_vectors(
     return figure
 
 
-def ends(low: float, high: float) -> str:
-    """Return the ends of a scale as a text."""
-    return f"±{short_number(high)}" if low == -high else f"{short_number(low)} to {short_number(high)}"
-
-
 def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> Any:
     """Put a colour scale with its ends under a panel; return it."""
     bar = figure.colorbar(shown, ax=axis, **_BAR)

@@ -22,14 +22,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribution.errors import BadInput, printable
+from attribution.errors import BadInput
 from attribution.files import reason
 
 if TYPE_CHECKING:
     from PIL import Image
 
 _LARGEST_JSON = 2 << 30  # bytes; COCO's annotations have 0.45 GB
-_LARGEST_TEXT = 1 << 20  # bytes; a model card has some thousands
 _LARGEST_CSV = 1 << 28  # bytes
 _LARGEST_ARCHIVE = 4 << 30  # bytes of an .npz file, decompressed
 _LARGEST_PICTURE = 1 << 28  # bytes
@@ -107,20 +106,6 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         return json.loads(data.decode("utf-8"))
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the text of a small file: invalid UTF-8 replaced, tabs expanded, other control characters escaped.
-
-    Raises
-    ------
-    BadInput
-        If it cannot be read or is too large.
-    """
-    with opened(path, "text") as file:
-        data = _read_at_most(file, _LARGEST_TEXT)
-    lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
-    return "\n".join(printable(line.expandtabs()) for line in lines)
-
-
 def _read_at_most(file: IO[bytes], limit: int) -> bytes:
     data = file.read(limit + 1)
     if len(data) > limit:
@@ -195,19 +180,6 @@ def read_arrays(path: str | os.PathLike[str], most: int = _LARGEST_ARCHIVE) -> d
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
             raise ValueError("a member is not an array")
         return arrays
-
-
-def read_picture(path: str | os.PathLike[str]) -> Image.Image:
-    """Return a picture as RGB.
-
-    Raises
-    ------
-    BadInput
-        As ``read_pixels``.
-    """
-    from PIL import Image
-
-    return Image.fromarray(read_pixels(path))
 
 
 def read_pixels(path: str | os.PathLike[str], mode: str = "RGB", upright: bool = False) -> np.ndarray:

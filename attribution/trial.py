@@ -10,7 +10,6 @@ import numpy as np
 
 from attribution.batching import random_feed
 from attribution.errors import BadInput, shortened
-from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import with_parameters
 
@@ -80,10 +79,8 @@ def try_method(
     queries = _FirstQueries(view, arrays, view.input, None, rows, 0, range(rows), RequiredQueries())
     before = model.counts["forward"] + model.counts["backward"]
     try:
-        if joined := view.joined(arrays):
-            if method.needs_positions:
-                return Trial(False, "it explains one input at a time, by its positions")
-            parameters = joined_parameters(joined, parameters)
+        if view.joined(arrays) and method.needs_positions:
+            return Trial(False, "it explains one input at a time, by its positions")
         maps = np.asarray(method.function(queries, **parameters))
     except _Enough:
         maps = np.zeros(1)

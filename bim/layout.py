@@ -10,7 +10,7 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.files import atomic_write
-from attribution.reading import read_json, read_picture
+from attribution.reading import read_json, read_pixels
 from attribution_benchmarks.core.bundled_models import default_model
 
 OBJECTS = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop_sign", "toilet", "truck", "zebra")
@@ -126,7 +126,7 @@ def is_whole(path: str) -> bool:
 
 def read_image(path: str, side: int | None = None) -> np.ndarray:
     """Read an image as (H, W, 3) uint8; an image of another side than ``side`` is refused."""
-    image = np.asarray(read_picture(path))
+    image = read_pixels(path)
     if side is not None and image.shape != (side, side, 3):
         raise BadInput(f"{path} has {image.shape[1]} x {image.shape[0]} pixels; BIM's images have {side} x {side}")
     return image

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
-from attribution.reading import inside, read_array, read_picture
+from attribution.reading import inside, read_array, read_pixels
 from clevr_xai import layout, masks
 from clevr_xai.programs import InvalidProgram, check_outputs
 from clevr_xai.vocabulary import answer_text
@@ -276,7 +276,7 @@ class Dataset:
 
     def _read_image(self, name: str) -> np.ndarray:
         """Return an image file as (size, size, 3) uint8."""
-        picture = read_picture(inside(self._images, name, self._questions_file))
+        picture = Image.fromarray(read_pixels(inside(self._images, name, self._questions_file)))
         if min(picture.size) < MIN_SIDE:
             raise BadInput(f"{self._images / name} has {picture.width} x {picture.height} pixels; no scene can be seen")
         if picture.size != (self.size, self.size):

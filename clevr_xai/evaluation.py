@@ -22,7 +22,6 @@ import numpy as np
 
 from attribution.errors import BadInput, listed, print_line
 from attribution.methods import third_party
-from attribution.reading import read_text
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
@@ -464,6 +463,6 @@ def _model_path(model: str) -> pathlib.Path:
 def _reads(path: pathlib.Path, style: str) -> bool:
     """Return whether a network was trained on a wording: False only where its card names other wordings."""
     cards = [folder / "MODEL_CARD.md" for folder in (path, path.parent)]
-    text = "".join(read_text(card) for card in cards if card.is_file())
+    text = "".join(card.read_text("utf-8", "replace") for card in cards if card.is_file())
     named = re.search(r"with CLEVR's questions in (.+) wording", text)
     return named is None or style in named[1]

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.reading import read_picture
+from attribution.reading import read_pixels
 from clevr_xai.programs import is_set_node, node_type
 
 SIMPLE = ("single_object", "all_objects")
@@ -130,7 +130,7 @@ def read_indices(path: pathlib.Path, scene: dict) -> np.ndarray:
     BadInput
         If the file cannot be read, an object has no colour, or the colours are not those of the objects.
     """
-    pixels = np.asarray(read_picture(path))
+    pixels = read_pixels(path)
     try:
         return object_indices(pixels, [item["mask_color"] for item in scene["objects"]])
     except KeyError:

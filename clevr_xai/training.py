@@ -33,7 +33,7 @@ from PIL import Image
 
 from attribution.errors import BadInput, listed, print_line
 from attribution.files import atomic_write
-from attribution.reading import inside, opened, read_picture
+from attribution.reading import inside, opened, read_pixels
 from attribution_benchmarks.beam.workers import available_cores, processes
 from attribution_benchmarks.core.tables import markdown_table
 from clevr_xai import layout, masks, relation_network, vocabulary
@@ -209,7 +209,7 @@ def _read_block(
         "attributes": np.zeros((number, MAX_OBJECTS, len(ATTRIBUTES)), np.int64),
     }
     for row, scene in enumerate(scenes):
-        picture = read_picture(inside(images, scene["image_filename"], file))
+        picture = Image.fromarray(read_pixels(inside(images, scene["image_filename"], file)))
         found["images"][row] = np.asarray(picture.resize((SIZE, SIZE), Image.Resampling.BILINEAR))
         try:
             for place, item in enumerate(scene["objects"]):

@@ -20,7 +20,6 @@ import numpy as np
 from attribution.batching import Inputs, checked_targets
 from attribution.errors import BadInput, MissedSum, described, listed
 from attribution.methods import resizing
-from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
 from attribution.methods.registry import METHODS, Method, Residuals, resolve_method, with_parameters
 from attribution.plugins import user_code
@@ -50,7 +49,6 @@ def explain(
     batch_size: int | None = None,
     seed: int = 0,
     keys: Sequence[Any] | None = None,
-    progress: bool = False,
     resize: bool | None = None,
     return_residuals: bool = False,
     **overrides: Any,
@@ -77,8 +75,8 @@ def explain(
         behind an input, such as an embedding layer, whose values are explained then. By default a model with a single
         integer input is explained at the first such tensor behind it. Several names separated by commas, or ``"all"``
         for every input of floating point, are explained together: methods see them as one vector ``(N, values)`` in
-        the order given, other inputs stay as they are. ``baseline``, ``references`` and ``groups`` may then be
-        mappings from name to value; ``groups="inputs"`` makes each input one group.
+        the order given, other inputs stay as they are. ``baseline`` and ``references`` may then be mappings from name
+        to value.
     batch_size
         Rows in one pass; by default 32 to 2048, by the size of the network. Passes are filled across inputs and
         samples; memory grows with this alone. Maps do not depend on it but for rounding.
@@ -87,8 +85,6 @@ def explain(
     keys
         N names or indices from which the random numbers of each input derive; by default 0 to N - 1. With names an
         input has the same numbers whatever is explained with it.
-    progress
-        Whether to show a progress bar on standard error.
     resize
         ``True``: maps at the resolution of a layer are resized bilinearly to the input's. ``False``: class activation
         maps keep their layer's resolution. ``None``: the default of each method. Maps of a layer whose positions are no
@@ -125,7 +121,7 @@ def explain(
     found = explain_many(
         {resolved.name: (resolved, overrides)},
         model, inputs, targets, explain_input=explain_input, batch_size=batch_size, seed=seed, keys=keys,
-        progress=progress, resize=False if resize is None else resize, return_residuals=return_residuals,
+        resize=False if resize is None else resize, return_residuals=return_residuals,
     )  # fmt: skip
     if not return_residuals:
         return found[resolved.name]
@@ -143,7 +139,6 @@ def explain_many(
     batch_size: int | None = None,
     seed: int = 0,
     keys: Sequence[Any] | None = None,
-    progress: bool = False,
     resize: bool = False,
     return_residuals: bool = False,
 ) -> Any:
@@ -157,7 +152,7 @@ def explain_many(
     methods
         Methods as ``explain`` takes them; or a mapping from any label to a method or to a pair of a method and
         its overrides.
-    model, inputs, targets, explain_input, batch_size, seed, keys, progress, return_residuals
+    model, inputs, targets, explain_input, batch_size, seed, keys, return_residuals
         See ``explain``.
     resize
         Whether maps of another resolution than the input's are resized to it, bilinearly.
@@ -198,12 +193,8 @@ def explain_many(
         given = None if targets is None else targets[rows]
         return rows, ModelQueries(model, batch, name, given, size, seed, keys[rows], required, position)
 
-    starts: Iterable[int] = range(0, total, size)
-    if progress:
-        import tqdm
-
-        starts = tqdm.tqdm(starts, unit="batch")  # even a bar that is not shown opens a semaphore of the system
-    maps, residuals = _run(chosen, map(batch_from, starts), feed[name].shape, resize, return_residuals)
+    batches = map(batch_from, range(0, total, size))
+    maps, residuals = _run(chosen, batches, feed[name].shape, resize, return_residuals)
     if is_view:
         maps = {label: model.as_given(array, feed) for label, array in maps.items()}
     if return_residuals:
@@ -221,14 +212,10 @@ def _keys(keys: Any, seed: Any, total: int) -> Sequence[Any]:
         raise BadInput(f"seed must be a whole number, not {seed!r}")
     if keys is None:
         return range(total)
-    try:
-        listed_keys = [] if isinstance(keys, str | bytes | Set | Mapping) else list(keys)
-    except TypeError:
-        listed_keys = []
-    if not listed_keys and total:
-        raise BadInput(f"keys must be a list of {total} names or numbers in the order of the inputs")
+    has_order = isinstance(keys, Iterable) and not isinstance(keys, str | bytes | Set | Mapping)
+    listed_keys = list(keys) if has_order else []
     if len(listed_keys) != total:
-        raise BadInput(f"{len(listed_keys)} keys were given for {total} inputs")
+        raise BadInput(f"keys must be a list of {total} names or numbers in the order of the inputs")
     for key in listed_keys:
         if not isinstance(key, str) and " at 0x" in str(key):  # an address, other numbers in every process
             raise BadInput(f"keys must be names or numbers, not of type {type(key).__name__}")
@@ -246,7 +233,10 @@ def _for_inputs(chosen: _Chosen, joined: Any) -> _Chosen:
             f"{listed(refused)} cannot explain several inputs together, because their maps lie on the positions of one "
             f"input; explain each alone, or choose of {listed(allowed)}"
         )
-    return {label: (method, joined_parameters(joined, given)) for label, (method, given) in chosen.items()}
+    return {
+        label: (method, {name: joined.parameter(name, value) for name, value in given.items()})
+        for label, (method, given) in chosen.items()
+    }
 
 
 def _run(

@@ -36,7 +36,7 @@ from absl import flags
 from attribution import cli, plotting
 from attribution.batching import checked_targets
 from attribution.cli import define_loading_flags, load_flagged_model
-from attribution.errors import BadInput, listed, print_line, printable
+from attribution.errors import BadInput, print_line, printable
 from attribution.explain import BrokenContract, explain_many
 from attribution.files import atomic_write, check_file
 from attribution.inputs import (
@@ -49,7 +49,6 @@ from attribution.inputs import (
     read_and_explained,
     read_class_names,
     table_of,
-    words_of,
 )
 from attribution.methods.registry import ARRAYS, METHODS, Method, Residuals, with_parameters
 
@@ -102,21 +101,22 @@ flags.DEFINE_string(
     "minus its expected value; of several inputs METHOD/INPUT and inputs/INPUT",
     flag_values=FLAGS,
 )
-cli.define_common_flags(FLAGS, parameters=[], layer="", tokens="", batch_size=None, seed=0)
+cli.define_common_flags(FLAGS, parameters=[], layer="", batch_size=None, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Check the flags, then explain."""
     if not flag_values.image:
         raise BadInput("--image is empty; name an image, a .npy file, a folder of them, or a table (.csv, .npz)")
-    _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
+    if not flag_values.output:
+        raise BadInput("--output is empty; name a picture, as in --output=maps.png")
+    check_file("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
-        _check_output("maps", flag_values.maps, (".npz",))
+        check_file("maps", flag_values.maps, (".npz",))
     methods = cli.with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
-    table = table_of(flag_values.image)
-    written = pathlib.Path(flag_values.output).resolve()
-    if not table:
-        find_files(flag_values.image, flag_values.limit, written)
+    table, written = table_of(flag_values.image), pathlib.Path(flag_values.output).resolve()
+    # A folder may have the figure of an earlier run.
+    files = [] if table else [path for path in find_files(flag_values.image) if path.resolve() != written]
     if flag_values.preprocessing:
         preprocessing_named(flag_values.preprocessing)
     names = read_class_names(flag_values.class_names) if flag_values.class_names else None
@@ -129,8 +129,8 @@ def main(flag_values: flags.FlagValues) -> None:
             if method.name in METHODS and not method.library and parameters.get("layer"):
                 model.layer(parameters["layer"], explain_input)
     inputs = explained_inputs(
-        model, read, explain_input, table or flag_values.image, limit=flag_values.limit,
-        scaling=flag_values.preprocessing, without=written, note=_note,
+        model, read, explain_input, table or files, limit=flag_values.limit,
+        scaling=flag_values.preprocessing, note=_note,
     )  # fmt: skip
     _explain(flag_values, methods, model, inputs, names, classes)
 
@@ -146,8 +146,6 @@ def _explain(
     """Print predictions, write the figures and, on request, the maps."""
     together = model.together(inputs.explain_input)
     shown = inputs.feed | inputs.shown
-    if flag_values.tokens:
-        shown[inputs.read] = words_of(inputs.feed[inputs.read], flag_values.tokens)
     drawn = {name: shown[name] for name in together or [inputs.read] if name in shown}
     axes = range(1, 3) if together else plotting.PLOTTED_AXES
     drawn = {name: array for name, array in drawn.items() if array.ndim in axes}
@@ -252,12 +250,6 @@ def _drawable(maps: Mapping[str, Any], shape: tuple[int, ...], file: str) -> dic
             raise BadInput(f"{text}; name a file for the values, --maps=maps.npz")
         _note(text)
     return kept
-
-
-def _check_output(flag: str, path: str, allowed: Sequence[str]) -> None:
-    if pathlib.Path(path).suffix.lower() not in allowed:
-        raise BadInput(f"--{flag}={path}: the name must end in {listed(allowed)}")
-    check_file(flag, path)
 
 
 def _note(text: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph import _tf_internals
-from attribution.graph.view import GraphView, node_of, pure_subgraph
+from attribution.graph.view import GraphView, constant, node_of, pure_subgraph
 
 LOOPS = ("While", "StatelessWhile")
 OPEN = (
@@ -139,13 +139,6 @@ def called(graph: GraphView, node: Any) -> Body:
     """Return the function of a step that a node calls."""
     name = node.attr["f"].func.name
     return Body(next(one for one in graph.graph_def.library.function if one.signature.name == name))
-
-
-def constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
-    node = tf.compat.v1.NodeDef(name=name, op="Const")
-    node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-    return node
 
 
 def _function(

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph._loops import value_of
-from attribution.graph.view import GraphView, constant, node_of, without_nodes
+from attribution.graph.view import WEIGHT, GraphView, constant, node_of, set_placeholder, without_nodes
 
 _TYPES = {dtype.as_datatype_enum: dtype.as_numpy_dtype for dtype in (tf.float32, tf.float64)}
 _LAYERS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul")
@@ -335,7 +335,13 @@ class _Folding:
         return self.constants[node_of(self.graph.nodes[layer].input[1])]
 
     def _constant(self, name: str, value: Any) -> str:
-        return constant(self.folded.node, self.weights, name, np.asarray(value))
+        """Add a constant to the graph, an array to its weights instead; return its name."""
+        if np.size(value) < WEIGHT:
+            self.folded.node.append(constant(name, np.asarray(value)))
+        else:
+            set_placeholder(self.folded.node.add(name=name), tf.as_dtype(value.dtype), value.shape)
+            self.weights[name] = tf.constant(value)
+        return name
 
     def _replace(self, name: str, op: str, inputs: Iterable[str]) -> None:
         node = self.nodes[name]

@@ -325,26 +325,20 @@ class Layers:
         """Return what the axes of a layer, by its node, mean."""
         return self._layouts.get(name, Layout())
 
-    def names(self) -> list[str]:
-        """Return the nodes of all layers for class activation maps, first to last."""
-        return list(self._names)
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The nodes of all layers for class activation maps, first to last."""
+        return tuple(name for name in self._path if name != self._source and self._is_usable(name))
 
     @functools.cached_property
-    def _names(self) -> list[str]:
-        return [name for name in self._path if name != self._source and self._is_usable(name)]
-
     def default(self) -> str:
-        """Return the node of the last layer ahead of pooling and head; see the top of this file.
+        """The node of the last layer ahead of pooling and head; see the top of this file.
 
         Raises
         ------
         BadInput
             If there is no convolution or attention between input and score, or no position is left after them.
         """
-        return self._default
-
-    @functools.cached_property
-    def _default(self) -> str:
         mixing = [name for name in self._path if self._mixes(name)]
         if not mixing:
             run = {function.name for name in self._path for function in functions_of(self._graph.nodes[name])}
@@ -386,7 +380,7 @@ class Layers:
         BadInput
             If no layer between input and score has this name; the message lists those that exist.
         """
-        layers = self.names()
+        layers = self.names
         wanted = node_of(layer)
         if wanted == LAST_CONVOLUTION and (last := self._last_convolution(layers)):
             return last
@@ -429,7 +423,7 @@ class Layers:
     def _is_constant(self, tensor: str) -> bool:
         return self._graph.constant(tensor) is not None
 
-    def _called(self, wanted: str, names: list[str]) -> list[str]:
+    def _called(self, wanted: str, names: Sequence[str]) -> list[str]:
         """Return which of some nodes a user's name means."""
         if wanted in names:
             return [wanted]
@@ -460,7 +454,7 @@ class Layers:
         return "has its positions in an order that cannot be followed back to the input's"
 
     def _known(self, wanted: str) -> str:
-        layers = self.names()
+        layers = self.names
         kept = [name for name in layers if self._graph.nodes[name].op in ACTIVATIONS] or layers
         if self._numbered:
             kept = (
@@ -471,7 +465,7 @@ class Layers:
         return f"its layers are {listed(names, 12)}" if names else "it has no layer with positions"
 
     def _hint(self) -> str:
-        layers = self.names()
+        layers = self.names
         if layers:
             return f"name the layer to explain with layer=, such as '{layers[-1]}'"
         return "none of its operations is a layer with positions that layer= could name"

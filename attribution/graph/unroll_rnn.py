@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph._loops import LOOPS, OPEN, Body, UnknownError, constant, value_of, with_declared_sizes
-from attribution.graph.view import CALLS, GraphView, node_of, pure_subgraph, set_placeholder
+from attribution.graph._loops import LOOPS, OPEN, Body, UnknownError, value_of, with_declared_sizes
+from attribution.graph.view import CALLS, GraphView, constant, node_of, pure_subgraph, set_placeholder
 
 _MOST_STEPS = 2000  # a longer loop is not a recurrent layer over one input
 _JOINED = "whose steps are not alike"

@@ -82,18 +82,12 @@ def without_nodes(graph_def: tf.compat.v1.GraphDef, names: Iterable[str]) -> tf.
     return remaining
 
 
-def constant(nodes: Any, weights: Any, name: str, value: Any) -> str:
-    """Add a constant to the ``nodes`` of a ``GraphDef``, an array of floats to ``weights`` instead; return its name."""
-    value = np.asarray(value)
-    dtype = tf.as_dtype(value.dtype)
-    node = nodes.add(name=name, op="Const")
-    node.attr["dtype"].type = dtype.as_datatype_enum
-    if value.size >= WEIGHT and dtype.is_floating:
-        set_placeholder(node, dtype, value.shape)
-        weights[name] = tf.constant(value)
-    else:
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-    return name
+def constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
+    """Return the node of a constant."""
+    node = tf.compat.v1.NodeDef(name=name, op="Const")
+    node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+    return node
 
 
 def set_placeholder(node: Any, dtype: tf.DType, shape: Any) -> None:
@@ -436,6 +430,23 @@ class GraphView:
             )
         )
         return [given[node_of(element)] if node_of(element) in given else next(found) for element in elements], given
+
+    def between_alone(
+        self, source: str, target: str, spec: tf.TensorSpec, nodes: Mapping[str, Any] | None = None
+    ) -> GraphView:
+        """Return the graph between two nodes, with a placeholder for the first; ``nodes`` take the place of its own."""
+        nodes, names, stack = nodes or self.nodes, {source}, [target]
+        while stack:
+            name = stack.pop()
+            if name not in names:
+                names.add(name)
+                stack.extend(node_of(tensor) for tensor in nodes[name].input)
+        kept = [node for name, node in nodes.items() if name in names]
+        alone = tf.compat.v1.GraphDef(node=kept, versions=self.graph_def.versions)
+        for node in alone.node:
+            if node.name == source:
+                set_placeholder(node, spec.dtype, spec.shape)
+        return GraphView(alone, self.weights)
 
     def skip_identities(self, tensor: str) -> str:
         """Return the tensor that reaches this one unchanged, as an input entry names it."""

@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from attribution.graph import _tf_internals
 from attribution.graph._loops import Body, called
-from attribution.graph.view import CALLS, GraphView, node_of, set_placeholder
+from attribution.graph.view import CALLS, GraphView, node_of
 from attribution.lrp import composite as ops
 from attribution.lrp._relevances import Relevances
 from attribution.lrp._rules import Products, Sums, fit, share_with_constant
@@ -130,8 +130,6 @@ class Walk(Relevances):
         }
         if self.composite.softmax == "taylor":
             rules["Softmax"] = self._activations.share_softmax
-        if self.composite.products == "half":
-            rules["Sigmoid"] = self._pass_on  # any function of one value: Achtibat et al. 2024, section 3.1
         return rules
 
     def _share(self, operation: tf.Operation) -> None:
@@ -300,13 +298,18 @@ class Activations:
         signs = [1] if _is_nonnegative(tensor, through_sums=operation.type == "Sqrt") else [-1, 1]
         grid = np.concatenate([sign * _MAGNITUDES for sign in signs])
         rank = max([tensor.shape.rank, *(one.outputs[0].shape.rank or 0 for one in region)])
-        grid = grid.reshape((-1, *[1] * (rank - 1)))
         source, target = self._walk.name(tensor.op), self._walk.name(operation)
-        cut = _cut(self._walk.graph, source, target, tensor.dtype, grid.shape)
-        self._walk.graph.depends_on_values |= bool(cut.weights)
-        with tf.init_scope():  # values, while a function is being built
-            values = _values(cut, source, target, grid)
-        return values is not None and values.ndim == rank and _keeps_sign(grid, values)
+        graph = self._walk.graph
+        # Constants of a file with a fixed batch may have rows: then the grid has an axis in front of theirs.
+        for axes in (rank, rank + 1):
+            grid = grid.reshape((-1, *[1] * (axes - 1)))
+            cut = graph.between_alone(source, target, tf.TensorSpec(grid.shape, tensor.dtype))
+            graph.depends_on_values |= bool(cut.weights)
+            with tf.init_scope():  # values, while a function is being built
+                values = _values(cut, source, target, tf.constant(grid, tensor.dtype))
+            if values is not None and values.ndim == axes:
+                return _keeps_sign(grid, values)
+        return False
 
 
 def _is_nonnegative(tensor: tf.Tensor, through_sums: bool) -> bool:
@@ -329,30 +332,10 @@ def _common(chains: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
     return [one for one in chains[0] if all(any(other is one for other in chain) for chain in chains[1:])]
 
 
-def _cut(graph: GraphView, source: str, target: str, dtype: Any, shape: tuple[int, ...]) -> GraphView:
-    """Return the graph between two nodes, with a placeholder for the first."""
-    names, stack = {source}, [target]
-    while stack:
-        name = stack.pop()
-        if name not in names:
-            names.add(name)
-            stack.extend(node_of(tensor) for tensor in graph.nodes[name].input)
-    cut = tf.compat.v1.GraphDef()
-    cut.versions.CopyFrom(graph.graph_def.versions)
-    for name in graph.nodes:
-        if name in names:
-            node = cut.node.add()
-            node.CopyFrom(graph.nodes[name])
-            if name == source:
-                set_placeholder(node, dtype, shape)
-    return GraphView(cut, graph.weights)
-
-
-def _values(graph: GraphView, source: str, target: str, grid: np.ndarray) -> np.ndarray | None:
+def _values(graph: GraphView, source: str, target: str, grid: tf.Tensor) -> np.ndarray | None:
     """Return a node's values for values of another node, or ``None`` if TensorFlow cannot compute them."""
-    dtype = tf.as_dtype(graph.nodes[source].attr["dtype"].type)
     evaluate = tf.function(lambda x: graph.import_on({source: x}, [f"{target}:0"])[0][0], autograph=False)
     try:
-        return np.asarray(evaluate(tf.constant(grid, dtype)).numpy(), float)
+        return np.asarray(evaluate(grid).numpy(), float)
     except (tf.errors.OpError, ValueError):
         return None

@@ -5,10 +5,9 @@ and v compete for the relevance of y, however many operations compute the sum. A
 takes the positive part of b must not see whether a file adds b at once or in two steps.
 
 ``Products``: the factors that take the relevance where both depend on the explained input. Denominators (of LayerNorm,
-RMSNorm, of any quotient) take none: Ali et al. 2022; Achtibat et al. 2024, proposition 3.4. Gates take none if
-``Composite.products`` is "signal" (Arras et al. 2017, for the gates of an LSTM), attention none if
-``Composite.softmax`` is "constant" (Ali et al. 2022). Otherwise each factor takes half: Achtibat et al. 2024,
-propositions 3.2 and 3.3.
+RMSNorm, of any quotient) take none: Ali et al. 2022; Achtibat et al. 2024, proposition 3.4. Gates, which are sigmoids,
+take none (Arras et al. 2017, for those of an LSTM), attention none if ``Composite.softmax`` is "constant" (Ali et al.
+2022). Otherwise each factor takes half: Achtibat et al. 2024, propositions 3.2 and 3.3.
 """
 
 from __future__ import annotations
@@ -220,8 +219,7 @@ class Products:
 
     def __init__(self, walk: Relevances) -> None:
         self._walk = walk
-        self._gates = ("Sigmoid",) * (walk.composite.products == "signal")
-        self._gates += ("Softmax",) * (walk.composite.softmax == "constant")
+        self._gates = ("Sigmoid", *("Softmax",) * (walk.composite.softmax == "constant"))
 
     def signals(self, operation: tf.Operation) -> list[int]:
         """Return the positions of a product's inputs that take relevance; ``[0]`` for an operation of one input."""

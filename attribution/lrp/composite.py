@@ -73,7 +73,6 @@ _CHOICES = {
     "batch_norm": ("pass", "fold"),
     "norm": ("pass", "epsilon"),
     "sums": SUM_CHOICES,
-    "products": ("signal", "half"),
     "softmax": ("constant", "taylor"),
     "start": ("score", "one"),
 }
@@ -145,9 +144,6 @@ class Composite:
         ``"joint"``: the layers that end in one sum share its relevance as one layer. ``"separate"``: the terms of the
         sum first share by value (the ε-rule), then each layer by its rule, as in zennit. Both are the same if all
         layers have the ε-rule. A sum of products of matrices alone, as in a recurrent cell, is always one dense layer.
-    products
-        For two factors that both depend on the input. ``"signal"``: if one of them is a gate, a sigmoid, the other
-        takes all (Arras et al. 2017), otherwise each takes half. ``"half"``: each takes half.
     softmax
         ``"constant"``: attention is a gate that takes no relevance (Ali et al. 2022). ``"taylor"``: it takes half, and
         passes on R_i = x_i (R_i - s_i Σ R_j) (Achtibat et al. 2024).
@@ -162,7 +158,6 @@ class Composite:
     batch_norm: str = "pass"
     norm: str = "pass"
     sums: str = "joint"
-    products: str = "signal"
     softmax: str = "constant"
     start: str = "score"
 

@@ -363,20 +363,16 @@ _MEAN = "mean"  # instead of a token's number: the score is read from all tokens
 _MAX_EXTRA_TOKENS = 6
 
 
-def attention_rollout(
-    queries: ModelQueries, *, token: int | str | None = None, residual: float = 0.5, resize: bool = True
-) -> np.ndarray:
+def attention_rollout(queries: ModelQueries, *, token: int | str | None = None, resize: bool = True) -> np.ndarray:
     """Attention rollout (Abnar and Zuidema 2020): the product of the layers' attention, residual connections included.
 
-    Ã = (1 - r) mean over heads of A + r I, and the map is a row of Ã_L ... Ã_1. It does not depend on the class.
+    Ã = (mean over heads of A + I) / 2, and the map is a row of Ã_L ... Ã_1. It does not depend on the class.
 
     Parameters
     ----------
     token
         Number of the token whose row is the map, or ``"mean"`` of all that any token attends to, which padding is not;
         by default 0 where there are more tokens than patches, otherwise the mean.
-    residual
-        Share r of the residual connection.
     resize
         Whether to upsample the map to the input's resolution.
     """
@@ -384,7 +380,7 @@ def attention_rollout(
     identity = np.eye(layers[0][0].shape[-1], dtype=np.float32)
     rolled: Any = None
     for attention, _ in layers:
-        mixed = (1 - residual) * attention.mean(axis=1) + residual * identity
+        mixed = (attention.mean(axis=1) + identity) / 2
         mixed /= mixed.sum(axis=-1, keepdims=True)
         rolled = mixed if rolled is None else mixed @ rolled
     return _on_positions(queries, rolled, layers, token, resize)

@@ -7,8 +7,6 @@ logit. ``attribution.lrp.composite`` has the rules and their formulae. Common pa
     ε, and whether it is "absolute" or "relative" to the layer's values; see ``Rule``.
 ``batch_norm``
     "pass" or "fold"; see ``Composite``.
-``products``
-    For two factors that depend on the input: "signal" (a sigmoid gate takes nothing) or "half" each.
 ``sums``
     "separate", as in zennit: a residual block's sum gives each of its branches the relevance of its value, and the
     layers in them share that by their rules. "joint": the layers that end in the sum share its relevance as one layer,
@@ -27,22 +25,14 @@ from attribution.methods.queries import ModelQueries
 
 
 def lrp_epsilon(
-    queries: ModelQueries,
-    *,
-    epsilon: float = 1e-6,
-    batch_norm: str = "fold",
-    stabiliser: str = "absolute",
-    products: str = "signal",
-    start: str = "score",
+    queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold", start: str = "score"
 ) -> np.ndarray:
     """LRP-ε everywhere (Bach et al. 2015). On a ReLU network it is input times gradient as ε goes to 0.
 
     Biases and ε take their share: the map's sum is the logit less that.
     """
-    rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    return queries.relevance(
-        Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products, start=start)
-    )
+    rule = Rule("epsilon", epsilon=epsilon)
+    return queries.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", start=start))
 
 
 def lrp_epsilon_plus(
@@ -50,8 +40,6 @@ def lrp_epsilon_plus(
     *,
     epsilon: float = 1e-6,
     batch_norm: str = "fold",
-    stabiliser: str = "absolute",
-    products: str = "signal",
     sums: str = "separate",
     start: str = "score",
     beta: float = 0.0,
@@ -62,33 +50,26 @@ def lrp_epsilon_plus(
     ``beta`` above 0 is the weight β of negative contributions in convolutions, α1+β-β (Bach et al. 2015). ``merge`` is
     the rule of sums of layers and of means, "z_plus" or "epsilon", which differ where these have both signs.
     """
-    plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
-    dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    convolution = Rule("alpha_beta", epsilon=epsilon, alpha=1 + beta, beta=beta, stabiliser=stabiliser)
+    plus, dense = Rule("z_plus", epsilon=epsilon), Rule("epsilon", epsilon=epsilon)
+    convolution = Rule("alpha_beta", epsilon=epsilon, alpha=1 + beta, beta=beta)
     return queries.relevance(
         Composite(
             convolution if beta else plus, dense, {"z_plus": plus, "epsilon": dense}[merge], batch_norm=batch_norm,
-            norm="epsilon", sums=sums, products=products, start=start,
+            norm="epsilon", sums=sums, start=start,
         )
     )  # fmt: skip
 
 
 def lrp_alpha1beta0(
-    queries: ModelQueries,
-    *,
-    epsilon: float = 1e-6,
-    batch_norm: str = "fold",
-    stabiliser: str = "absolute",
-    products: str = "signal",
-    sums: str = "separate",
+    queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold", sums: str = "separate"
 ) -> np.ndarray:
     """LRP-α1β0, which is LRP-z+, everywhere (Bach et al. 2015; Montavon et al. 2017).
 
     Positive biases take their share, so that the map's sum is less than the logit. With separate sums a branch that
     lowers a residual block's sum gets negative relevance.
     """
-    plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
-    return queries.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums, products=products))
+    plus = Rule("z_plus", epsilon=epsilon)
+    return queries.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums))
 
 
 def lrp_gamma(
@@ -152,19 +133,14 @@ def lrp_cp(
 
 
 def lrp_attn(
-    queries: ModelQueries,
-    *,
-    epsilon: float = 1e-6,
-    batch_norm: str = "fold",
-    stabiliser: str = "relative",
-    products: str = "signal",
+    queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold", stabiliser: str = "relative"
 ) -> np.ndarray:
     """AttnLRP (Achtibat et al. 2024): LRP-ε that continues through attention's softmax, halved between two factors.
 
     Sigmoid gates, for which the paper has no rule, take nothing.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    composite = Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products, softmax="taylor")
+    composite = Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", softmax="taylor")
     return queries.relevance(composite)
 
 

@@ -206,10 +206,6 @@ class CompiledGraph:
 
     def without_gradient(self, names: tuple[str, ...]) -> list[str]:
         """Return those of some inputs on which the scores do not depend through differentiable operations."""
-        return self._once(("without gradient", names), lambda: self._without_gradient(names))
-
-    @without_collection()
-    def _without_gradient(self, names: tuple[str, ...]) -> list[str]:
         missing = []
 
         def trace(*arrays: Any) -> Any:
@@ -220,8 +216,11 @@ class CompiledGraph:
                 missing.extend(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
             return scores
 
-        tf.function(trace, list(self._inputs.values()), autograph=False).get_concrete_function()
-        return missing
+        def find() -> list[str]:
+            tf.function(trace, list(self._inputs.values()), autograph=False).get_concrete_function()
+            return missing
+
+        return self._once(("without gradient", names), without_collection()(find))
 
     @_compiled
     def values(self, node: str) -> Any:

@@ -162,8 +162,7 @@ class Model:
                 steps += (other_inputs.at_tensor(name, view._node_inside(name)),)
                 view = self._view(steps, name)
         if together:
-            first = [name for name in names if view.has_channels_first(name)]
-            joined = JoinedInputs(_no_rows(view, names, like), first)
+            joined = JoinedInputs(_no_rows(view, names, like))
             return self._view((*steps, other_inputs.with_joined_inputs(joined)), joined.name)
         if view.has_channels_first(names[0]):
             steps += (other_inputs.with_channels_last(names[0]),)
@@ -340,7 +339,7 @@ class Model:
         if not isinstance(name, (str, type(None))):
             raise BadInput(f"layer must be the name of a layer, not {name!r}")
         found = self._layers(explain_input)
-        return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
+        return found.default if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
 
     def layout(self, layer: str, explain_input: str | None = None) -> Layout:
         """Return what the axes of a layer, by its node, mean."""
@@ -348,7 +347,7 @@ class Model:
 
     def layers(self, explain_input: str | None = None) -> list[str]:
         """Return the node names of all layers for class activation maps, first to last."""
-        return self._layers(explain_input).names()
+        return list(self._layers(explain_input).names)
 
     def _layers(self, explain_input: str | None) -> Layers:
         name = self._name(explain_input)

@@ -201,12 +201,9 @@ class JoinedInputs:
     ----------
     arrays : dict[str, np.ndarray]
         Name to array ``(N, ...)``, in the order of the vector.
-    channels_first
-        Names of the inputs whose channels come before their positions.
     """
 
     arrays: Mapping[str, np.ndarray]
-    channels_first: Collection[str] = ()
 
     @property
     def name(self) -> str:
@@ -242,8 +239,35 @@ class JoinedInputs:
 
     def of(self, vector: np.ndarray) -> JoinedInputs:
         """Return the inputs of which a vector was made."""
-        parts = {name: part.astype(self.arrays[name].dtype) for name, part in self.split(vector).items()}
-        return JoinedInputs(parts, self.channels_first)
+        return JoinedInputs({name: part.astype(self.arrays[name].dtype) for name, part in self.split(vector).items()})
+
+    def parameter(self, name: str, value: Any) -> Any:
+        """Return a parameter of a method for the vector: by name, the values of all inputs ``(rows or 1, values)``.
+
+        Raises
+        ------
+        BadInput
+            If it is a word for positions of one input, or names or shapes are not those of the inputs.
+        """
+        is_start = name in ("baseline", "references")
+        if isinstance(value, str) and (is_start or (name == "groups" and value != "features")):
+            raise BadInput(f"{name}='{value}' is of one input; give numbers, those of all inputs side by side")
+        if not isinstance(value, Mapping):
+            return value
+        if not is_start or set(value) != set(self.arrays):
+            raise BadInput(
+                f"{name} is given for {listed(value)}; a baseline and references are given for each explained input, "
+                f"{listed(self.arrays)}, other parameters as one value for all"
+            )
+        try:
+            arrays = [(np.asarray(value[name], np.float32), shape) for name, shape in self.shapes.items()]
+            rows = max([len(array) for array, shape in arrays if array.ndim > len(shape)], default=1)
+            return np.concatenate([flat(np.broadcast_to(array, (rows, *shape))) for array, shape in arrays], axis=1)
+        except (TypeError, ValueError) as error:
+            raise BadInput(
+                f"{name} of an input is a number or an array of its shape, with rows or without; the shapes are "
+                f"{', '.join(f'{shape} of {listed([one])}' for one, shape in self.shapes.items())}"
+            ) from error
 
 
 def names_of(explain_input: str) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph._tf_internals import is_known_and_stateless
-from attribution.graph.view import functions_of, inline_calls, node_of, pure_subgraph, without_nodes
+from attribution.graph.view import constant, functions_of, inline_calls, node_of, pure_subgraph, without_nodes
 
 # Operation to its deciding input. TensorFlow writes a Case as _SwitchN when it inlines calls.
 _CHOICE = {"If": 0, "StatelessIf": 0, "Case": 0, "StatelessCase": 0, "Switch": 1, "_SwitchN": 1}
@@ -25,10 +25,7 @@ _NOTHING = ""  # in place of a tensor that is never computed
 def with_values(graph_def: tf.compat.v1.GraphDef, values: Mapping[str, np.ndarray]) -> tf.compat.v1.GraphDef:
     """Return a graph in which placeholders, by node name, are constants."""
     changed = without_nodes(graph_def, values)
-    for name, value in values.items():
-        node = changed.node.add(name=name, op="Const")
-        node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+    changed.node.extend(constant(name, value) for name, value in values.items())
     return changed
 
 

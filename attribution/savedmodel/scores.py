@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput
-from attribution.graph.view import GraphView, node_of, pure_subgraph
+from attribution.graph._loops import value_of
+from attribution.graph.view import GraphView, node_of
 
 LOGITS, PROBABILITIES, OUTPUT = SCORES = ("logits", "probabilities", "output")
 _ACTIVATIONS = ("Softmax", "Sigmoid", "LogSoftmax")
@@ -117,24 +118,15 @@ def _moved(graph: GraphView, activation: str, moves: Sequence[str], axis: int) -
         node = graph.nodes[name]
         before, after = graph.shape(node_of(node.input[0])), graph.shape(name)
         if node.op == "Transpose":
-            if not _is_fixed(graph, node.input[1]):
+            order = value_of(graph.graph_def, node.input[1])  # such as one that ``tf.nn.softmax`` computes
+            if order is None:
                 return None
-            order = _value(graph, node_of(node.input[1]))
-            axis = order.index(len(order) + axis) - len(order)
+            axis = order.tolist().index(len(order) + axis) - len(order)
         else:
             sizes = [[size for size in one if size != 1][-1:] if one.rank else [] for one in (before, after)]
             if axis != -1 or sizes[0] != sizes[1] or None in sizes[0] or sizes[0] == []:
                 return None
     return axis
-
-
-def _value(graph: GraphView, node: str) -> list[int]:
-    """Return the value of a node that depends on no input, such as an order of axes that ``tf.nn.softmax`` computes."""
-    view = GraphView(pure_subgraph(graph.graph_def, [node]), graph.weights)
-    evaluate = tf.function(lambda: view.import_on({}, [f"{node}:0"])[0][0], autograph=False)
-    with tf.init_scope():  # also where a function is being built
-        value: list[int] = evaluate().numpy().tolist()
-    return value
 
 
 def check_classes_are_last(graph: GraphView, output: str) -> None:

@@ -356,7 +356,7 @@ class Scores:
         printed tables; ``.html`` a page of what a notebook shows. ``BadInput`` for another suffix.
         """
         check_output(os.fspath(path))
-        suffix = pathlib.Path(path).suffix
+        suffix = pathlib.Path(path).suffix.lower()
         if suffix == ".parquet":
             atomic_write(path, self.frame.to_parquet)
             return
@@ -399,7 +399,7 @@ class Scores:
     def load(path: str | os.PathLike[str]) -> Scores:
         """Read what ``save`` wrote as JSON or NPZ; raise ``BadInput`` if the file is damaged."""
         try:
-            if pathlib.Path(path).suffix == ".npz":
+            if pathlib.Path(path).suffix.lower() == ".npz":
                 return _from_arrays(read_arrays(path))
             document = read_json(path)
             return Scores(

@@ -66,10 +66,8 @@ def render(scene: dict, width: int, height: int, samples: int, assets: str, pyth
     BadInput
         If Blender writes no image.
     """
-    import numpy as np
-
     from attribution.errors import BadInput
-    from attribution.reading import read_picture
+    from attribution.reading import read_pixels
     from clevr_xai import vocabulary
 
     colors = [vocabulary.COLORS[item["color"]] for item in scene["objects"]]
@@ -80,7 +78,7 @@ def render(scene: dict, width: int, height: int, samples: int, assets: str, pyth
         if done.returncode or not file.is_file():
             reason = (done.stderr.splitlines() or ["no reason given"])[-1]
             raise BadInput(f"Blender did not render {scene['image_filename']}: {reason}")
-        return np.asarray(read_picture(file))
+        return read_pixels(file)
 
 
 def _run(command: Sequence[str], job: dict | None = None) -> subprocess.CompletedProcess:

@@ -28,9 +28,7 @@ def folder(tmp_path):
 
 def test_folders_give_their_inputs_in_order(folder):
     assert [path.name for path in inputs.find_files([folder])] == ["a.png", "b.png", "c.npy"]
-    assert [path.name for path in inputs.find_files([folder / "b.png", folder], 2)] == ["b.png", "a.png"]
-    without = (folder / "a.png").resolve()
-    assert [path.name for path in inputs.find_files([folder], without=without)] == ["b.png", "c.npy"]
+    assert [path.name for path in inputs.find_files([folder / "b.png", folder])][:2] == ["b.png", "a.png"]
 
 
 def test_a_picture_of_the_models_size_is_not_touched(folder):

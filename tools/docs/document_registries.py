@@ -67,7 +67,7 @@ def _section(method: Method) -> str:
         "Source": method.card.citation,
     }
     lines = [f"- **{label}:** {text}\n" for label, text in facts.items() if text]
-    summary = inspect.getdoc(method.function).split("\n\n")[0].replace("\n", " ")
+    summary = inspect.getdoc(getattr(method.function, "func", method.function)).split("\n\n")[0].replace("\n", " ")
     return "".join([f"\n## {method.name}\n\n{summary}\n\n", *lines])
 
 

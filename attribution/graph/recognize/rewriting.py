@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph.view import GraphView, node_of, pure_subgraph, set_placeholder
+from attribution.graph.view import GraphView, node_of, pure_subgraph
 
 MOVES = ("Identity", "Transpose", "ExpandDims", "Reshape", "Squeeze", "StopGradient")
 RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
@@ -166,11 +166,8 @@ class Graph:
         return bool(np.all(close))
 
     def _run(self, source: Any, target: Any, given: tf.Tensor) -> Any:
-        cut = tf.compat.v1.GraphDef(node=self.nodes.values(), versions=self._view.graph_def.versions)
-        for node in cut.node:
-            if node.name == source.name:
-                set_placeholder(node, given.dtype, given.shape)
-        view = GraphView(pure_subgraph(cut, [target.name]), self._weights)
+        spec = tf.TensorSpec(given.shape, given.dtype)
+        view = self._view.between_alone(source.name, target.name, spec, self.nodes)
         return tf.function(lambda x: view.import_on({source.name: x}, [f"{target.name}:0"])[0][0], autograph=False)(
             given
         )

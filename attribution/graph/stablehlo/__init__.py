@@ -22,10 +22,8 @@ from attribution.graph import _tf_internals
 from attribution.graph.recognize import recognize
 from attribution.graph.stablehlo import operations, windows
 from attribution.graph.stablehlo.text import Operation, Region, read
-from attribution.graph.stablehlo.values import Untranslatable, Value, counted
-from attribution.graph.view import MODULE, insert_body, node_of, without_nodes
-
-__all__ = ["MODULE", "Untranslatable", "lower"]
+from attribution.graph.stablehlo.values import Value, counted
+from attribution.graph.view import MODULE, Untranslatable, insert_body, node_of, without_nodes
 
 MOST_OPERATIONS = 50_000  # of a module, its loops unrolled
 _TRANSLATIONS = operations.TRANSLATIONS | windows.TRANSLATIONS

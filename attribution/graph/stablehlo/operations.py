@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from attribution.graph.stablehlo.text import Operation, Type, array
 from attribution.graph.stablehlo.values import (
-    Untranslatable,
     Value,
     cast,
     clamped,
@@ -24,6 +23,7 @@ from attribution.graph.stablehlo.values import (
     sizes_like,
     vector,
 )  # fmt: skip
+from attribution.graph.view import Untranslatable
 
 # Elementwise operations
 

@@ -18,12 +18,6 @@ import tensorflow as tf
 
 from attribution.graph import _tf_internals
 from attribution.graph.stablehlo.text import Operation, Type
-from attribution.graph.view import Untranslatable
-
-__all__ = [
-    "Untranslatable", "Value", "cast", "clamped", "combined", "counted", "ordered", "run", "sizes_from", "sizes_like",
-    "vector",
-]  # fmt: skip
 
 MOST_ITEMS = 64  # numbers in a vector that counts
 _MOST_FOLDED = 1 << 20  # elements of a constant that is computed here

@@ -14,7 +14,8 @@ import tensorflow as tf
 from attribution.graph.stablehlo import operations
 from attribution.graph.stablehlo.operations import REDUCTIONS, joining, padded
 from attribution.graph.stablehlo.text import Operation
-from attribution.graph.stablehlo.values import Untranslatable, Value, cast, ordered, run, vector
+from attribution.graph.stablehlo.values import Value, cast, ordered, run, vector
+from attribution.graph.view import Untranslatable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ from tensorflow.compiler.mlir.stablehlo import stablehlo as portable
 from tensorflow.compiler.tf2xla.python import xla
 
 from attribution.graph import stablehlo
-from attribution.graph.stablehlo import Untranslatable, text
-from attribution.graph.view import pure_subgraph
+from attribution.graph.stablehlo import text
+from attribution.graph.view import Untranslatable, pure_subgraph
 
 TYPES = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": tf.bfloat16.as_numpy_dtype, "i1": np.bool_,

@@ -107,13 +107,11 @@ def test_norms_pass_relevance_unchanged_under_positive_rules(from_function):
     np.testing.assert_allclose(attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0), expected, rtol=1e-4)
 
 
-def test_products_can_be_halved(from_function):
+def test_a_gate_takes_nothing(from_function):
     model = from_function(lambda x: x[:, :2] * tf.sigmoid(x[:, 2:]), 4)
     x = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
     score = 2 / (1 + np.exp(-4.0))
     np.testing.assert_allclose(attribution.explain("lrp_epsilon", model, x, 1), [[0, score, 0, 0]], rtol=1e-5)
-    halved = attribution.explain("lrp_epsilon", model, x, 1, products="half")
-    np.testing.assert_allclose(halved, [[0, score / 2, 0, score / 2]], rtol=1e-5)
 
 
 def test_two_gates_are_two_signals(from_function):
@@ -171,11 +169,24 @@ def test_an_activation_passes_relevance_unchanged(name, last_layer, from_functio
         np.testing.assert_allclose(attribution.explain(method, model, x, 1), expected, rtol=1e-5, atol=1e-7)
 
 
+def test_so_does_one_whose_constants_have_a_row_for_each_input(last_layer, tmp_path):
+    """As the slopes of a PReLU that PyTorch writes for a fixed batch: no sum of two ReLUs, which ε would see."""
+    x, slopes = GENERATOR.normal(size=(3, WIDTH)).astype(np.float32), np.tile(np.linspace(0.1, 0.5, WIDTH), (3, 1))
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: tf.matmul(tf.nn.relu(x) - tf.constant(slopes, tf.float32) * tf.nn.relu(-x), END),
+        input_signature=[tf.TensorSpec((3, WIDTH), tf.float32, "x")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    expected = attribution.explain("lrp_cp", last_layer, np.where(x > 0, x, slopes * x), 1, epsilon=0.1)
+    found = attribution.explain("lrp_cp", attribution.load_model(tmp_path), x, 1, epsilon=0.1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     ("function", "options", "message"),
     [
         (lrp.lrp_epsilon, {"batch_norm": "folded"}, "no batch_norm 'folded'; choose one of 'pass', 'fold'"),
-        (lrp.lrp_epsilon, {"products": "both"}, "no products 'both'; choose one of 'signal', 'half'"),
         (lrp.lrp_epsilon_plus, {"sums": "zennit"}, "no sums 'zennit'; choose one of 'joint', 'separate'"),
         (lrp.lrp_cp, {"stabiliser": "none"}, "no stabiliser 'none'"),
         (lrp.lrp_cp, {"epsilon": -1e-6}, "epsilon must be a number of at least 0, not -1e-06"),

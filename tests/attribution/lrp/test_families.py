@@ -121,7 +121,7 @@ def test_the_relative_stabiliser_does_not_see_the_scale_of_the_scores(tmp_path):
         model = attribution.load_model(tmp_path / str(scale))
         x = np.random.default_rng(0).random((2, *GRID), dtype=np.float32)
         for stabiliser in ("absolute", "relative"):
-            maps[stabiliser, scale] = attribution.explain("lrp_alpha1beta0", model, x, 1, stabiliser=stabiliser) / scale
+            maps[stabiliser, scale] = attribution.explain("lrp_cp", model, x, 1, stabiliser=stabiliser) / scale
     expected = maps["relative", 1.0]
     np.testing.assert_allclose(maps["relative", 1e-12], expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
     assert np.abs(maps["absolute", 1e-12]).max() < 1e-3 * np.abs(expected).max()

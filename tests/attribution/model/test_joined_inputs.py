@@ -101,7 +101,7 @@ COMPLETE = {
     "integrated_gradients": ({"points": 800}, {"backward": 800 * ROWS, "backward_passes": 25 * ROWS}, 2e-3),
     "deeplift": ({}, {"forward": ROWS, "forward_passes": 1, "backward": ROWS, "backward_passes": 1}, 1e-5),
     "shapley_sampling": ({"permutations": 2}, None, 1e-5),
-    "kernel_shap": ({"samples": 100}, None, 1e-5),
+    "kernel_shap": ({"samples": 300}, None, 1e-5),
     "idgi": ({}, None, 1e-5),
 }
 
@@ -147,8 +147,10 @@ def test_methods_of_positions_are_refused_with_those_allowed(method, typed):
         ("age,height", {}, "has no input 'height'; its inputs are 'age', 'city', 'kind', 'pay', 'picture'"),
         ("age, age", {}, "names an input twice"),
         ("age,,pay", {}, "explain_input='age,,pay' has an empty name"),
-        ("age,pay", {"baseline": {"age": 0}}, "given for 'age'; give it for each explained input, 'age', 'pay'"),
-        ("age,pay", {"baseline": {"age": 0, "pay": [1, 2]}}, r"array of shape \(1,\) is needed for 'pay'"),
+        ("age,pay", {"baseline": {"age": 0}}, "given for 'age'; .* for each explained input, 'age', 'pay'"),
+        ("age,pay", {"baseline": {"age": 0, "pay": [1, 2]}}, r"the shapes are \(\) of 'age', \(1,\) of 'pay'"),
+        ("age,pay", {"baseline": {"age": 0, "pay": "median"}}, "is a number or an array of its shape"),
+        ("age,pay", {"baseline": "median"}, "baseline='median' is of one input; give numbers"),
         ("age,pay", {"points": {"age": 0, "pay": 3}}, "'points' .* must be a whole number"),
         (None, {}, "say which to explain with explain_input=, several by comma, or 'all'"),
     ],
@@ -159,12 +161,13 @@ def test_what_cannot_be_explained_together_is_said(explain_input, options, messa
         attribution.explain("integrated_gradients", model, feed, explain_input=explain_input, **options)
 
 
-def test_groups_by_name_are_those_of_each_input(typed):
+def test_groups_are_of_the_values_of_all_inputs(typed):
     model, feed = typed
     halves = np.repeat([0, 1], 12).reshape(4, 6)
-    found = attribution.explain(
-        "occlusion", model, feed, 1, explain_input="age,picture", groups={"age": None, "picture": halves}
-    )
+    groups = np.concatenate([[2], np.repeat(halves.ravel(), 2)])
+    found = attribution.explain("occlusion", model, feed, 1, explain_input="age,picture", groups=groups)
+    with pytest.raises(BadInput, match="groups='patches' is of one input"):
+        attribution.explain("occlusion", model, feed, 1, explain_input="age,picture", groups="patches")
     alone = attribution.explain("occlusion", model, feed, 1, explain_input="picture", groups=halves)
     np.testing.assert_allclose(found["picture"], np.repeat(alone[..., np.newaxis], 2, axis=-1), rtol=1e-5)
     np.testing.assert_allclose(found["age"], attribution.explain("occlusion", model, feed, 1, explain_input="age"))
@@ -223,7 +226,6 @@ def test_embeddings_and_numbers_are_explained_together(tmp_path):
 
 
 def test_channels_may_come_first_and_the_batch_may_be_fixed(tmp_path):
-    """Patches are squares of positions, and the median is of a channel."""
     module = tf.Module()
 
     @tf.function(
@@ -240,22 +242,11 @@ def test_channels_may_come_first_and_the_batch_may_be_fixed(tmp_path):
     generator = np.random.default_rng(0)
     feed = {"first": generator.normal(size=(3, 2, 8, 8)), "rest": generator.normal(size=(3, 3))}
     feed = {name: array.astype(np.float32) for name, array in feed.items()}
-    for method, options in (("integrated_gradients", {"baseline": "median"}), ("occlusion", {"groups": "patches"})):
-        given = {name: dict.fromkeys(feed, value) for name, value in options.items()}
-        found = attribution.explain(method, model, feed, 1, explain_input="all", **given)
-        for name, maps in found.items():
-            alone = attribution.explain(method, model, feed, 1, explain_input=name, **options)
-            if method == "occlusion":
-                alone = np.repeat(alone[:, np.newaxis], 2, axis=1) if name == "first" else alone
-                np.testing.assert_allclose(maps, alone, rtol=1e-4, atol=1e-5)
-            assert maps.shape == feed[name].shape
     start = {
         "first": np.broadcast_to(np.median(feed["first"], axis=(2, 3), keepdims=True), feed["first"].shape),
         "rest": np.broadcast_to(np.median(feed["rest"], axis=1, keepdims=True), (3, 3)),
     }
-    by_word, by_array = (
-        attribution.explain("integrated_gradients", model, feed, 1, explain_input="all", baseline=baseline)
-        for baseline in (dict.fromkeys(feed, "median"), start)
-    )
-    for name, maps in by_word.items():
-        np.testing.assert_allclose(maps, by_array[name], rtol=1e-4, atol=1e-6)
+    found = attribution.explain("integrated_gradients", model, feed, 1, explain_input="all", baseline=start)
+    total = sum(maps.reshape(3, -1).sum(axis=1) for maps in found.values())
+    np.testing.assert_allclose(total, (model.scores(feed) - model.scores(start))[:, 1], rtol=1e-2)
+    assert {name: maps.shape for name, maps in found.items()} == {name: array.shape for name, array in feed.items()}
