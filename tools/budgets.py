@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 BUDGETS = {  # name: (limit, files, files not counted)
-    "attribution": (20_050, "attribution/*.py", []),
-    "attribution_benchmarks": (16_550, "attribution_benchmarks/*.py", []),
-    "bim, clevr_xai, svea": (12_350, "bim/*.py clevr_xai/*.py svea/*.py", []),
-    "scripts, tools, docs, setup.py": (3_740, "scripts/*.py tools/*.py docs/*.py setup.py", []),
-    "tests": (33_900, "tests/*.py", ["tests/zoo", "tests/libraries"]),
+    "attribution": (19_700, "attribution/*.py", []),
+    "attribution_benchmarks": (15_950, "attribution_benchmarks/*.py", []),
+    "bim, clevr_xai, svea": (11_800, "bim/*.py clevr_xai/*.py svea/*.py", []),
+    "scripts, tools, docs, setup.py": (3_890, "scripts/*.py tools/*.py docs/*.py setup.py", []),
+    "tests": (33_530, "tests/*.py", ["tests/zoo", "tests/libraries"]),
     "tests/zoo, tests/libraries": (3_470, "tests/zoo/*.py tests/libraries/*.py", []),
-    "words of Markdown": (55_000, "*.md", ["saved_models"]),
+    "words of Markdown": (55_400, "*.md", ["saved_models"]),
 }
 TOP = Path(__file__).resolve().parents[1]
 exceeded = False
