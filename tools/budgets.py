@@ -14,7 +14,7 @@ BUDGETS = {  # name: (limit, files, files not counted)
     "scripts, tools, docs, setup.py": (3_890, "scripts/*.py tools/*.py docs/*.py setup.py", []),
     "tests": (33_530, "tests/*.py", ["tests/zoo", "tests/libraries"]),
     "tests/zoo, tests/libraries": (3_470, "tests/zoo/*.py tests/libraries/*.py", []),
-    "words of Markdown": (55_400, "*.md", ["saved_models"]),
+    "words of Markdown": (55_500, "*.md", ["saved_models"]),
 }
 TOP = Path(__file__).resolve().parents[1]
 exceeded = False
