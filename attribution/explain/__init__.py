@@ -49,6 +49,7 @@ def explain(
     batch_size: int | None = None,
     seed: int = 0,
     keys: Sequence[Any] | None = None,
+    progress: bool = False,
     resize: bool | None = None,
     return_residuals: bool = False,
     **overrides: Any,
@@ -85,6 +86,8 @@ def explain(
     keys
         N names or indices from which the random numbers of each input derive; by default 0 to N - 1. With names an
         input has the same numbers whatever is explained with it.
+    progress
+        Whether to show a progress bar on standard error.
     resize
         ``True``: maps at the resolution of a layer are resized bilinearly to the input's. ``False``: class activation
         maps keep their layer's resolution. ``None``: the default of each method. Maps of a layer whose positions are no
@@ -121,7 +124,7 @@ def explain(
     found = explain_many(
         {resolved.name: (resolved, overrides)},
         model, inputs, targets, explain_input=explain_input, batch_size=batch_size, seed=seed, keys=keys,
-        resize=False if resize is None else resize, return_residuals=return_residuals,
+        progress=progress, resize=False if resize is None else resize, return_residuals=return_residuals,
     )  # fmt: skip
     if not return_residuals:
         return found[resolved.name]
@@ -139,6 +142,7 @@ def explain_many(
     batch_size: int | None = None,
     seed: int = 0,
     keys: Sequence[Any] | None = None,
+    progress: bool = False,
     resize: bool = False,
     return_residuals: bool = False,
 ) -> Any:
@@ -152,7 +156,7 @@ def explain_many(
     methods
         Methods as ``explain`` takes them; or a mapping from any label to a method or to a pair of a method and
         its overrides.
-    model, inputs, targets, explain_input, batch_size, seed, keys, return_residuals
+    model, inputs, targets, explain_input, batch_size, seed, keys, progress, return_residuals
         See ``explain``.
     resize
         Whether maps of another resolution than the input's are resized to it, bilinearly.
@@ -193,8 +197,12 @@ def explain_many(
         given = None if targets is None else targets[rows]
         return rows, ModelQueries(model, batch, name, given, size, seed, keys[rows], required, position)
 
-    batches = map(batch_from, range(0, total, size))
-    maps, residuals = _run(chosen, batches, feed[name].shape, resize, return_residuals)
+    starts: Iterable[int] = range(0, total, size)
+    if progress:
+        import tqdm
+
+        starts = tqdm.tqdm(starts, unit="batch")  # even a bar that is not shown opens a semaphore of the system
+    maps, residuals = _run(chosen, map(batch_from, starts), feed[name].shape, resize, return_residuals)
     if is_view:
         maps = {label: model.as_given(array, feed) for label, array in maps.items()}
     if return_residuals:
