@@ -86,7 +86,7 @@ def examples(
     -------
     attribution_benchmarks.core.examples.Examples
         Masks "target", the objects that the question is about, and "cue"; the right answers as targets; and as truth
-        the ``sentence``, the ``attribute`` and the tile's answer, ``said``, as places in ``vocabulary.ANSWERS``.
+        the ``question``, the ``attribute`` and the tile's answer, ``said``, as places in ``vocabulary.ANSWERS``.
     """
     dataset, where = Dataset(questions), cues.CUES[cue]
     asked = [row for row, each in enumerate(dataset.questions) if node_type(each["program"][-1]).startswith("query_")]
@@ -112,7 +112,7 @@ def examples(
         truth={
             "attribute": np.array([list(vocabulary.ATTRIBUTES).index(each) for each in attributes]),
             "said": np.array(said),
-            "sentence": np.array([each["question"] for each in entries]),
+            "question": np.array([each["question"] for each in entries]),
         },
         names=[f"{questions}-{each['question_index']:06d}" for each in entries],
         clusters=[each["image_filename"] for each in entries],

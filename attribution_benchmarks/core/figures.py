@@ -11,6 +11,7 @@ from typing import Any
 from attribution import plot
 from attribution.errors import print_line, printable
 from attribution.files import atomic_write
+from attribution_benchmarks.core.batch import Batch
 
 INPUTS = 4  # of a figure
 
@@ -25,9 +26,17 @@ def write_figures(evaluation: Any, directory: str) -> None:
         if not len(batch):
             continue
         truths = {f"{name} (truth)": mask.astype(float) for name, mask in batch.masks.items()}
-        classes = [""] * len(batch) if batch.targets is None else [f", class {target}" for target in batch.targets]
-        titles = [f"{printable(file)}{known}" for file, known in zip(batch.truth["file"], classes, strict=True)]
-        figure = plot({**truths, **maps}, batch.pictures, titles=titles)
+        figure = plot({**truths, **maps}, batch.pictures, titles=_titles(batch))
         path = pathlib.Path(directory, f"{pathlib.PurePath(evaluator.name).name}.png")
         atomic_write(path, functools.partial(figure.savefig, format="png"))
         print_line(f"figure: {path}", file=sys.stderr)
+
+
+def _titles(batch: Batch) -> list[str]:
+    """Return the question and its answer, or the name of the input and its class, for each input."""
+    truth = batch.truth
+    names = [printable(str(name)) for name in truth.get("question", truth["file"])]
+    if "answer" in truth:
+        return [f"{name} – {printable(str(answer))}" for name, answer in zip(names, truth["answer"], strict=True)]
+    targets = batch.targets
+    return names if targets is None else [f"{name}, class {one}" for name, one in zip(names, targets, strict=True)]
