@@ -141,7 +141,7 @@ def test_an_installation_scores_a_custom_benchmark_and_writes_the_report(install
     done = run(installed, tmp_path, command, "report", "--quick", "--benchmarks=bright_half.py:BRIGHT_HALF")
     assert done.returncode == 0, done.stderr
     pages = {path.name for path in (tmp_path / "report").glob("*.html")}
-    assert pages == {"index.html", "methods.html", "examples.html"}
+    assert pages == {"index.html", "methods.html"}
     assert str(ROOT) not in "".join((tmp_path / "report" / name).read_text() for name in pages)
 
 

@@ -68,7 +68,7 @@ class ReportText:
     def about_others(self, about: str, scored: Collection[str], **reasons: str) -> ReportText:
         """Return the text for other networks of a benchmark, for which other methods are scored or have reasons."""
         kept = {name: why for name, why in self.reasons.items() if name not in scored}
-        return dataclasses.replace(self, about=about, reasons={**kept, **reasons})
+        return dataclasses.replace(self, about=about, reasons={**kept, **reasons}, more_metrics={})
 
 
 def _check(value: Any, kind: type, expected: str, key: str) -> None:
