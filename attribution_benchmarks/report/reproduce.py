@@ -130,7 +130,7 @@ def main(flag_values: flags.FlagValues) -> None:
             flag_values.jobs,
         ):  # fmt: skip
             found.take(task, answer)
-        results = found.results([task for task in tasks if not task.network])
+        results = [found.result(task) for task in tasks if not task.network]
         _write_tables(request.directory, results)
         for result in results:
             print_text(f"{result.task.title}\n{result.task.note}\n\n{result.scores.text or result.failed}\n\n")
@@ -193,15 +193,14 @@ class Found:
             print_line(note, file=sys.stderr, flush=True)
             self.notes.append(note)
 
-    def results(self, tasks: Sequence[ReportTask]) -> list[Result]:
-        """Return the result of each task over all its networks."""
-        return [self._result(task) for task in tasks]
-
-    def _result(self, task: ReportTask) -> Result:
+    def result(self, task: ReportTask) -> Result:
+        """Return the result of a task over all its networks."""
         names = [task.name, *(f"{task.name}_network{number}" for number in range(1, len(task.networks) + 1))]
         answers = {number: self._answers[name] for number, name in enumerate(names) if name in self._answers}
         if task.name in self._known:
-            return Result(task, _with_custom(self._known[task.name], answers))
+            scored = {number: answer.scores for number, answer in answers.items() if answer.scores.groups}
+            found = placement.with_methods(self._known[task.name], scored)
+            return Result(task, published.with_rows(found, self._known[task.name].tasks[0]))
         failed = [one.failed for one in answers.values() if one.failed]
         if failed:
             return Result(task, failed=failed[0])
@@ -210,12 +209,6 @@ class Found:
             note = f"{task.note} The network is your own, {shown_path(self._request.model)}."
             task = dataclasses.replace(task, note=note)
         return Result(task, _over_networks(task, [own, *further]) if further else own)
-
-
-def _with_custom(one: published.PublishedSet, answers: Mapping[int, Answer]) -> Scores:
-    """Return published scores with those of custom methods."""
-    scored = {number: answer.scores for number, answer in answers.items() if answer.scores.groups}
-    return published.with_rows(placement.with_methods(one, scored), one.tasks[0])
 
 
 def _over_networks(task: ReportTask, parts: Sequence[Scores]) -> Scores:
