@@ -41,7 +41,7 @@ class SveaEvaluation(Evaluation):
                 model.live_network()  # raises for another architecture
             if settings.layer:
                 model.layer(settings.layer)  # raises for an unknown layer
-        return cls(run, models, mnist1d.load())
+        return cls(run, models, mnist1d.load(settings.data_seed))
 
     def describe_models(self) -> list[str]:
         """Return each network's accuracy and the layer of class activation maps."""
@@ -65,7 +65,7 @@ class SveaEvaluation(Evaluation):
         measures = [scoring.of_test_signals(metric.measure) for metric in run.shared_metrics.values()]
         settings = {each: repr(overrides) for each, (_, overrides) in run.methods.items()}
         return scoring.evaluator(
-            explainer, model, [scoring.REGION, *measures], run.store,
+            explainer, model, self.data, [scoring.REGION, *measures], run.store,
             maps_directory=self.maps_directory(model=model.fingerprint, settings=settings),
             inputs=Inputs(
                 name, range(scoring.SIGNALS), self.settings.batch_size,
@@ -112,7 +112,7 @@ class SveaEvaluation(Evaluation):
 
     def data_fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of MNIST-1D."""
-        return {"mnist1d": mnist1d.FINGERPRINT}
+        return {"mnist1d": self.data.fingerprint}
 
     def _fit(self, name: str, model: Any) -> str:
         test = self.data.test

@@ -20,7 +20,7 @@ from attribution_benchmarks.core.evaluator import Evaluator, Numbers
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
-from svea import baseline, metrics, mnist1d
+from svea import baseline, metrics
 from svea.methods import RAW_SIGNAL
 from svea.mnist1d import CLASSES, LENGTH, TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D
 
@@ -124,10 +124,11 @@ def batches(data: Mnist1D, size: int, chosen: Sequence[int] = range(SIGNALS)) ->
 
 
 def evaluator(
-    explainer: Any, model: Any, measures: Sequence[PerSampleMetric], store: ScoreStore | None = None, **settings: Any
-) -> Evaluator:
+    explainer: Any, model: Any, data: Mnist1D, measures: Sequence[PerSampleMetric], store: ScoreStore | None = None,
+    **settings: Any,
+) -> Evaluator:  # fmt: skip
     """Return what measures the maps of signals; ``settings`` are others of ``Evaluator``."""
-    key = {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT}
+    key = {"benchmark": "svea", "model": model.fingerprint, "data": data.fingerprint}
     return Evaluator(explainer, measures, key, [batches], store, **settings)
 
 
@@ -226,7 +227,7 @@ class SvmCache:
     def __init__(self, data: Mnist1D, store: ScoreStore | None = None):
         self._data = data
         self._series = (store or ScoreStore(None)).series(
-            benchmark="svea", data=mnist1d.FINGERPRINT, machines=code_fingerprint(metrics.linear_svm_correct),
+            benchmark="svea", data=data.fingerprint, machines=code_fingerprint(metrics.linear_svm_correct),
             versions=manifest.versions(),
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from attribution.errors import BadInput, listed
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled
 from attribution_benchmarks.core.settings import MapSettings, Names, inherited, setting
 from svea.methods import CANDIDATES, COSTLY, RISE_MASKS
+from svea.mnist1d import SEED
 
 _DEFAULT_MODEL = default_model("svea/baseline")
 
@@ -25,6 +26,7 @@ class Settings(MapSettings):
     models: Names = setting(
         (), "directories of several SavedModels, separated by commas: mean and standard deviation over them"
     )
+    data_seed: int = setting(SEED, "seed of the signals; another one draws fresh signals, such as for a contest")
     rise_masks: int = setting(RISE_MASKS, "masks of RISE", low=1)
 
     def paths(self) -> list[pathlib.Path]:

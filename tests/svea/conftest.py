@@ -27,7 +27,7 @@ def score(data, model):
 
     def score(methods):
         explainer = Explainer(model, methods, CONTROLS, batch_size=1000)
-        results = scoring.evaluator(explainer, model, [scoring.REGION]).run(scoring.batches(data, 1000))
+        results = scoring.evaluator(explainer, model, data, [scoring.REGION]).run(scoring.batches(data, 1000))
         return scoring.score_network(model, data, results)
 
     return score

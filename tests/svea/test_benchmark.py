@@ -249,6 +249,6 @@ def test_a_network_without_variables_has_no_random_networks(has_variables, count
     (tmp_path / "variables").mkdir()
     if has_variables:
         (tmp_path / "variables" / "variables.index").write_text("")
-    network = types.SimpleNamespace(path=tmp_path, fingerprint="")
-    sources = SveaEvaluation(run, {"mine": network}, None).measurement("mine").explainer.sources
+    network = types.SimpleNamespace(path=tmp_path, fingerprint="")  # also in place of the data
+    sources = SveaEvaluation(run, {"mine": network}, network).measurement("mine").explainer.sources
     assert sum(bool(source.method and source.control) for source in sources) == count

@@ -1,8 +1,6 @@
 """MNIST-1D is the published data set, and the template's position is where the generator put it."""
 
-import dataclasses
 import random
-import unittest.mock
 
 import numpy as np
 import pytest
@@ -80,7 +78,7 @@ def test_other_data_are_refused_and_the_callers_random_state_stays(monkeypatch):
     random.seed(7)
     expected = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     with pytest.raises(BadInput, match=r"does not generate the published MNIST-1D; install mnist1d=="):
-        mnist1d.generate()
+        mnist1d.load.__wrapped__()
     np.testing.assert_array_equal(np.random.get_state()[1], expected[0])  # noqa: NPY002
     assert random.getstate() == expected[1]
 
@@ -90,19 +88,10 @@ def test_arrays_kept_for_the_next_caller_cannot_be_changed(data):
         data.train.signals[0, 0] = 0
 
 
-def test_what_was_generated_is_kept_and_a_damaged_file_is_made_again(data, tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path))
-    generated = []
-    monkeypatch.setattr(mnist1d, "code_fingerprint", lambda function: "")  # the mock counts its calls
-    monkeypatch.setattr(mnist1d, "generate", unittest.mock.Mock(side_effect=lambda: generated.append(1) or data))
-    for count, change in ((1, None), (1, None), (2, b"damaged"), (2, None)):
-        for file in (tmp_path / "mnist1d").glob("*") if change else ():
-            file.write_bytes(change)
-        found = mnist1d.load.__wrapped__()
-        assert len(list((tmp_path / "mnist1d").iterdir())) == 1
-        assert len(generated) == count
-        for split in ("train", "test"):
-            for field in dataclasses.fields(mnist1d.Split):
-                array = getattr(getattr(found, split), field.name)
-                np.testing.assert_array_equal(array, getattr(getattr(data, split), field.name))
-                assert not array.flags.writeable
+def test_another_seed_draws_other_signals_of_the_same_distribution(data):
+    fresh = mnist1d.load.__wrapped__(7)
+    assert fresh.fingerprint != data.fingerprint == mnist1d.FINGERPRINT
+    assert not np.isin(fresh.test.signals[:, 0], joined(data, "signals")[:, 0]).any()
+    assert np.bincount(joined(fresh, "labels")).tolist() == [500] * 10
+    support = joined(fresh, "template_last") - joined(fresh, "template_first")
+    assert support.min() == pytest.approx(11 * 39 / 71) and support.max() == pytest.approx(18 * 39 / 71)
