@@ -111,7 +111,10 @@ def test_stored_values_equal_an_independent_enumeration(number, networks):
 
 
 def completeness(name, model):
-    """Return the largest difference between a sum of stored values and the scores' difference."""
+    """Return the largest difference between a sum of stored values and the scores' difference.
+
+    Values were stored on another processor. The unit is float32's precision at the largest score.
+    """
     with np.load(folder(name) / "values.npz") as stored:
         assert str(stored["network"]) == model.fingerprint
         tokens, targets = stored["tokens"], stored["targets"]
@@ -119,18 +122,19 @@ def completeness(name, model):
         whole, none = (model.scores(each, 512) for each in (tokens, np.where(tokens == PAD, PAD, MASK)))
         rows = np.arange(len(tokens))
         difference = whole[rows, targets].astype(np.float64) - none[rows, targets]
-        return np.abs(stored["values"].sum(axis=1) - difference).max()
+        error = np.abs(stored["values"].sum(axis=1) - difference).max()
+        return error / (np.finfo(np.float32).eps * np.abs(whole).max())
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_stored_values_are_complete(name, networks):
-    assert completeness(name, networks[name]) < 1e-6
+    assert completeness(name, networks[name]) < 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in NETWORKS])
 def test_stored_values_of_further_networks_are_complete(name):
-    assert completeness(name, attribution.load_model(folder(name))) < 1e-6
+    assert completeness(name, attribution.load_model(folder(name))) < 4
 
 
 @pytest.mark.parametrize("name", FOLDERS)
