@@ -1,7 +1,6 @@
 """Scores on disk: found by what they depend on, never changed by a kill, a second writer or a damaged disk."""
 
 import concurrent.futures
-import contextlib
 import os
 import random
 import signal
@@ -231,14 +230,6 @@ def test_a_batch_is_written_whole_or_not_at_all(tmp_path):
     assert len(series) == 0 and store.contents() == {}
     series.append({"b": 2})
     assert store.contents() == {series.header: {"b": 2}}
-
-
-def test_a_record_that_was_not_taken_is_no_success(tmp_path):
-    store = written(tmp_path, 12)
-    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as database:  # after the schema was checked
-        database.execute("CREATE TRIGGER skip BEFORE INSERT ON records BEGIN SELECT RAISE(IGNORE); END")
-    with pytest.raises(BadInput, match=r"the table of records in .* is damaged"):
-        store.series(**KEY).append({"new": 1})
 
 
 def test_a_transaction_reaches_the_disk(tmp_path):
