@@ -22,7 +22,8 @@ from attribution_benchmarks.stats.coalitions import MOST_FEATURES as MOST_FEATUR
 from attribution_benchmarks.stats.coalitions import coalitions, shapley_values
 
 DESCRIPTIONS = read_descriptions(pathlib.Path(__file__).with_name("metrics.toml"))
-_NEGLIGIBLE = 1e-4  # of the largest value: the error of single precision where the truth is 0
+_NEGLIGIBLE = 1e-4  # of the largest value: a feature of less does not matter
+_STEP = 1e-5  # of the largest value; the error of single precision is less
 
 
 def shapley_values_of_network(
@@ -36,9 +37,7 @@ def shapley_values_of_network(
     members = coalitions(inputs.shape[1])
     parts = np.where(members, inputs[:, np.newaxis], 0).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
     worth = np.asarray(scores(parts), np.float64).reshape(len(inputs), len(members), -1)
-    # Of all outputs together: rounding orders features worth nothing, and rank correlations see their order.
-    found = shapley_values(np.moveaxis(worth, 2, 1))
-    return np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=1)[:, 0]
+    return shapley_values(worth[np.arange(len(inputs)), :, np.asarray(targets)])
 
 
 @memoize_last
@@ -64,10 +63,21 @@ def distance(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
     return np.where(theirs > 0, np.sqrt(1 - np.clip(cosine, 0, 1) ** 2), np.nan)
 
 
+def _in_steps(values: np.ndarray) -> np.ndarray:
+    """Return (N, features) values in whole steps: rounding gives no feature a sign, and orders none."""
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    return np.rint(values / np.where(largest > 0, _STEP * largest, 1.0))
+
+
+def _rank_correlation(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Return Spearman's rank correlation of each map with the truth, (N,)."""
+    return spearman(_in_steps(maps), _in_steps(exact))
+
+
 def _sign_errors(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """Return the share of the relevant features whose sign in the map is wrong or zero, (N,)."""
     matters = np.abs(exact) > _NEGLIGIBLE * np.abs(exact).max(axis=1, keepdims=True)
-    wrong = matters & (np.sign(maps) != np.sign(exact))
+    wrong = matters & (np.sign(_in_steps(maps)) != np.sign(exact))
     return ratio(wrong.sum(axis=1), matters.sum(axis=1))
 
 
@@ -78,10 +88,14 @@ def _top_feature(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 
 def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
-    """Return maps as (N, features) float64; those of a token's embedding are summed over its channels."""
+    """Return maps as (N, features) float64; those of a token's embedding are summed over its channels.
+
+    Channels that cancel but for rounding are 0, as those of a gradient are before a layer normalization.
+    """
     features = batch.pictures[0].size
     if maps.shape[:-1] == batch.pictures.shape:
-        maps = maps.sum(axis=-1, dtype=np.float64)
+        total = maps.sum(axis=-1, dtype=np.float64)
+        maps = np.where(np.abs(total) > _STEP * np.abs(maps).sum(axis=-1), total, 0.0)
     if maps[0].size != features:
         raise BadInput(f"maps of shape {maps.shape[1:]}; one number for each of {features} features fits")
     return np.reshape(maps, (len(maps), features)).astype(np.float64)
@@ -119,7 +133,7 @@ def _suppressor_share(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndar
 
 OVERALL = (
     _against_truth("distance", distance),
-    _against_truth("rank_correlation", spearman),
+    _against_truth("rank_correlation", _rank_correlation),
     _against_truth("sign_errors", _sign_errors),
 )
 TOP_FEATURE = _against_truth("top_feature", _top_feature)

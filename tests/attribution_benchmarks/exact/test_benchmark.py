@@ -47,6 +47,19 @@ def test_metrics_by_hand():
     assert np.isnan(share(truth, Batch(zero, ["a"], truth={"suppressors": zero.astype(bool)}), None))
 
 
+def test_rounding_orders_no_feature_and_gives_none_a_sign():
+    generator = np.random.default_rng(0)
+    maps, truth = (generator.normal(size=(500, 12)) * (generator.random((500, 12)) < 0.4) for _ in range(2))
+    for change in (1e-7, 1e-8):
+        noisy = [each + change * generator.normal(size=each.shape) for each in (maps, truth)]
+        for metric in metrics.OVERALL[1:]:
+            expected, found = (
+                metric.measure.function(given, Batch(given, range(500), truth={"shapley": exact}), None)
+                for given, exact in ((maps, truth), noisy)
+            )
+            assert np.isclose(found, expected, equal_nan=True).mean() > 0.98, metric.name
+
+
 @pytest.mark.parametrize("benchmark", [definition.BENCHMARK, xai_units.BENCHMARK, xai_tris.BENCHMARK])
 def test_no_output_is_said_to_be_a_right_class(benchmark):
     run = prepare(benchmark, ["gradient"], benchmark.settings(num_imgs=9), store=ScoreStore(None))
