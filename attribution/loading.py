@@ -112,7 +112,7 @@ def load_model(
     written = {name: str(value) for name, value in options.items() if value is not None}
     compiled = CompiledGraph(frozen, score)
     found = Model(compiled, source, collections.Counter(), written, explain_input or None)
-    if loaded is None:
+    if loaded is None and not compiled.keeps_rows_apart:  # for most networks the operations show it
         _check_rows(found, compiled.forward())
     if explain_input:  # a wrong name is reported now
         found.together() or found.at()

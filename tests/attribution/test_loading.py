@@ -40,6 +40,12 @@ MIXED = {
         tf.reshape((r := tf.reshape(x, (-1, 2, 6))) - tf.reduce_mean(r, 1, keepdims=True), (-1, 6)), WEIGHTS
     ),
     "neighbor": lambda x: tf.matmul(x, WEIGHTS) + 0.01 * tf.roll(tf.matmul(x, WEIGHTS), 1, axis=0),
+    "last row first": lambda x: tf.matmul(x, WEIGHTS)[::-1],
+    "another row": lambda x: tf.gather(tf.matmul(x, WEIGHTS), tf.argmax(x[:, :2], axis=1)),
+    "sum over all rows of another": lambda x: tf.einsum("ab,cb->ab", tf.matmul(x, WEIGHTS), tf.matmul(x, WEIGHTS)),
+    "softmax of one number a row": lambda x: tf.nn.softmax(tf.reduce_sum(x, axis=1))[:, tf.newaxis] * WEIGHTS[:1],
+    "kernel of the rows": lambda x: tf.matmul(x, WEIGHTS) @ tf.matmul(x, x @ WEIGHTS, transpose_a=True)[:3],
+    "numbered by a sum of ones": lambda x: tf.matmul(x, WEIGHTS) + tf.cumsum(tf.ones((tf.shape(x)[0], 1))),
 }
 
 
@@ -68,6 +74,30 @@ def test_batch_normalization_in_training_mode_is_refused(place, tmp_path):
     keras.Model(inputs, outputs).export(tmp_path, verbose=False)
     with pytest.raises(BadInput, match="batch normalization off training mode"):
         attribution.load_model(tmp_path)
+
+
+BY_OPERATIONS = {
+    "convolutions": [
+        keras.Input((8, 8, 3)), keras.layers.Conv2D(4, 3, padding="same"), keras.layers.BatchNormalization(),
+        keras.layers.MaxPooling2D(), keras.layers.Conv2DTranspose(2, 3), keras.layers.GlobalAveragePooling2D(),
+    ],
+    "words": [
+        keras.Input((5,)), keras.layers.Embedding(9, 4), keras.layers.LayerNormalization(), keras.layers.Flatten(),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("network", BY_OPERATIONS)
+def test_rows_that_the_operations_keep_apart_are_not_tried(network, monkeypatch):
+    monkeypatch.setattr(attribution.loading, "_check_rows", None)
+    head = keras.layers.Dense(3, activation="softmax")
+    attribution.load_model(keras.Sequential([*BY_OPERATIONS[network], head]), score="probabilities")
+
+
+def test_a_token_in_front_of_each_row_is_not_tried(tmp_path, monkeypatch):
+    monkeypatch.setattr(attribution.loading, "_check_rows", None)
+    tokens = lambda x: tf.concat([tf.tile(WEIGHTS[:1], (tf.shape(x)[0], 1)), x @ WEIGHTS], 1)  # noqa: E731
+    attribution.load_model(save(tmp_path, lambda x: {"scores": tokens(x)}, spec(None, 6)))
 
 
 APART = {
