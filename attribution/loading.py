@@ -129,20 +129,8 @@ def _check_rows(model: Model, forward: Callable[..., Any]) -> None:
     A file that was exported in training mode normalizes each row by the others of its batch. Its maps would depend on
     which inputs happen to be explained together, and nothing else would show it.
 
-    Their values are those that users have: random ones, zeros, as of a baseline, almost zeros, and large ones.
-
-    Parameters
-    ----------
-    model
-        Of any score.
-    forward
-        From its inputs to its scores.
-
-    Raises
-    ------
-    BadInput
-        If the model gives another number of rows of scores than it is given, or the scores of a row depend on other
-        rows or on its place.
+    Their values are those that users have: random ones, zeros, as of a baseline, almost zeros, and large ones. Another
+    number of rows of scores than of inputs is refused, and so are scores that depend on other rows or on the place.
     """
     feed, together = _computed(model, forward)
     if together is None:
@@ -239,16 +227,9 @@ def _among_others(feed: Mapping[str, np.ndarray], kept: np.ndarray, zeros: bool)
 
 
 def _live_network(model: Model, given: Any, directory: pathlib.Path) -> keras.Model:
-    """Return the live network with the weights of a model.
+    """Return the live network, which or whose Keras file was given, with the weights of a model of the same graph.
 
-    Parameters
-    ----------
-    model
-        The model that was loaded, or one of the same graph with other weights.
-    given
-        The live network, or the Keras file.
-    directory
-        The SavedModel with the weights of what was given.
+    ``directory`` is the SavedModel with the weights of what was given.
     """
     is_same = model.path == directory
     if isinstance(given, (str, os.PathLike)):

@@ -144,19 +144,10 @@ class _Folding:
             self._replace(name, "Identity", [self._moving_input(name)])
 
     def _layers_below(self, name: str, start: int, width: int) -> list[tuple[str, int]] | None:
-        """Return the layers that use a tensor, each with where its first channel of interest lies.
+        """Return the layers that use a node's tensor, each with where its first channel of interest lies.
 
-        Parameters
-        ----------
-        name
-            The tensor's node.
-        start, width
-            Place of the channel among all channels, and their number.
-
-        Returns
-        -------
-        list of (str, int) or None
-            ``None`` if anything else uses the tensor.
+        ``start`` is the place of that channel in the tensor, ``width`` the number of all. ``None`` is returned if
+        anything else uses the tensor.
         """
         found: list[tuple[str, int]] = []
         for user in dict.fromkeys(self.graph.uses(name)):

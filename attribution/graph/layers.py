@@ -411,15 +411,13 @@ class Layers:
         while len(users) == 1:
             node = self._graph.nodes[users[0]]
             others = [tensor for tensor in node.input if node_of(tensor) != names[-1]]
-            is_bias = node.op in ("BiasAdd", "Add", "AddV2") and all(map(self._is_constant, others))
+            is_fixed = all(self._graph.constant(other) is not None for other in others)
+            is_bias = is_fixed and node.op in ("BiasAdd", "Add", "AddV2")
             if not is_bias and node.op not in (*_COPIES, "Squeeze", "BatchToSpaceND"):
                 break
             names.append(node.name)
             users = [] if is_bias else self._graph.consumers[node.name]
         return names
-
-    def _is_constant(self, tensor: str) -> bool:
-        return self._graph.constant(tensor) is not None
 
     def _called(self, wanted: str, names: Sequence[str]) -> list[str]:
         """Return which of some nodes a user's name means."""

@@ -28,10 +28,7 @@ _SIZES = {
 
 
 def import_for_rows(view: GraphView, shapes: Mapping[str, tf.TensorShape]) -> tf.Graph | None:
-    """Return a graph as TensorFlow infers its sizes for ``ROWS`` rows of inputs; ``None`` where others are open too.
-
-    ``shapes`` are the inputs' by node name.
-    """
+    """Return a graph as TensorFlow infers its sizes for ``ROWS`` rows; ``None`` where inputs have other open sizes."""
     if not all(shape.rank is not None and shape[1:].is_fully_defined() for shape in shapes.values()):
         return None
     graph_def = tf.compat.v1.GraphDef()
@@ -68,18 +65,11 @@ def values_of_rows(view: GraphView, graph: tf.Graph) -> int:
 
 
 def keeps_rows_apart(view: GraphView, graph: tf.Graph, inputs: Iterable[str], output: str) -> bool:
-    """Return whether a row of the output is known to be a function of the same row of the inputs alone.
+    """Return whether a row of the output is known to be a function of the same row of the inputs alone, all nodes.
 
     Every tensor between them must have the rows on its first axis and on no other one, and be computed of such tensors
-    by an operation that then computes row by row. A mean over the rows has another shape; their number, their order and
-    what is drawn are other operations. Where False is returned, nothing is known.
-
-    Parameters
-    ----------
-    view, graph
-        The graph, and as ``import_for_rows`` returns it.
-    inputs, output
-        Names of the nodes.
+    by an operation that then computes row by row. A mean over the rows has another shape; their number and their order
+    come from other operations. ``graph`` is as ``import_for_rows`` returns it. False means that nothing is known.
     """
     with_rows, sizes = set(inputs), set()  # the second: what is computed from shapes of the first
     needed = view.above([output])

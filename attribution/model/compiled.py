@@ -226,10 +226,7 @@ class CompiledGraph:
     ) -> Any:
         """Return the function from targets and arrays to scores, input gradient, layers' values and gradients.
 
-        Parameters
-        ----------
-        explain_input, layers, of_input, rules
-            See ``attribution.model.model.Model.backward``; all hashable.
+        The parameters are those of ``attribution.model.model.Model.backward``, all hashable.
         """
         position = list(self._inputs).index(explain_input)
         view = self.graph if self.folded.altered.intersection(layers) else self.folded
@@ -295,16 +292,8 @@ class CompiledGraph:
     ) -> Any:
         """Return the function from targets and arrays to scores, terms of FullGrad, and ψ of the input and of layers.
 
-        Parameters
-        ----------
-        explain_input
-            Name of the input.
-        rules
-            Items of ``bias_rules``.
-        layers
-            Nodes with biases at positions, and their axes of channels.
-        by_channel
-            Whether ψ scales each channel by itself.
+        ``rules`` are the items of ``bias_rules``, ``layers`` the nodes with biases at positions and their axes of
+        channels.
         """
         from attribution.model._biases import rescaled
 
