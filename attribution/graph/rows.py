@@ -65,11 +65,12 @@ def values_of_rows(view: GraphView, graph: tf.Graph) -> int:
 
 
 def keeps_rows_apart(view: GraphView, graph: tf.Graph, inputs: Iterable[str], output: str) -> bool:
-    """Return whether a row of the output is known to be a function of the same row of the inputs alone, all nodes.
+    """Return whether a row of the output node is known to be a function of the same row of the input nodes alone.
 
-    Every tensor between them must have the rows on its first axis and on no other one, and be computed of such tensors
-    by an operation that then computes row by row. A mean over the rows has another shape; their number and their order
-    come from other operations. ``graph`` is as ``import_for_rows`` returns it. False means that nothing is known.
+    Every tensor between them must have the rows on its first axis and on no other one: as one entry each, or as several
+    that follow each other, such as its tokens. It must be computed of such tensors by an operation that then computes
+    entry by entry, or be a reshape. A mean over the rows has another shape; their number and their order come from
+    other operations. ``graph`` is as ``import_for_rows`` returns it. False means that nothing is known.
     """
     with_rows, sizes = set(inputs), set()  # the second: what is computed from shapes of the first
     needed = view.above([output])
@@ -84,17 +85,20 @@ def keeps_rows_apart(view: GraphView, graph: tf.Graph, inputs: Iterable[str], ou
         if node.op in SHAPES or (not of_rows and not first.dtype.is_floating):
             sizes.add(name)
             continue
-        shape = first.shape.as_list() if first.shape.rank else []
-        is_in_rows = shape[:1] == [ROWS] and all(size is not None and size % ROWS for size in shape[1:])
-        if not is_in_rows or not of_sizes <= _SIZES.get(node.op, set()) or not _is_by_row(view, operation, of_rows):
+        if first.shape.rank is None or first.shape[:1] == [None]:
+            return False
+        grows = [place for place, size in enumerate(first.shape.as_list()) if size is None or size % ROWS == 0]
+        if grows != [0] or not of_sizes <= _SIZES.get(node.op, set()) or not _is_by_row(view, operation, of_rows):
             return False
         with_rows.add(name)
-    return output in with_rows
+    return output in with_rows and graph.get_operation_by_name(output).outputs[0].shape[0] == ROWS
 
 
 def _is_by_row(view: GraphView, operation: tf.Operation, of_rows: set[int]) -> bool:
     """Return whether an operation, whose inputs at some places and whose result have rows, computes row by row."""
-    kind = operation.type
+    kind, entries = operation.type, operation.outputs[0].shape[0]
+    if kind != "Reshape" and any(operation.inputs[place].shape[0] != entries for place in of_rows):
+        return False
     if kind in NORMALIZATIONS:
         return of_rows == {0} and not operation.get_attr("is_training")
     if kind in (*CONVOLUTIONS, "GatherV2"):  # not with kernels or tables that are computed of the rows

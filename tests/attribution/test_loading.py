@@ -40,6 +40,7 @@ MIXED = {
         tf.reshape((r := tf.reshape(x, (-1, 2, 6))) - tf.reduce_mean(r, 1, keepdims=True), (-1, 6)), WEIGHTS
     ),
     "neighbor": lambda x: tf.matmul(x, WEIGHTS) + 0.01 * tf.roll(tf.matmul(x, WEIGHTS), 1, axis=0),
+    "two rows as one": lambda x: tf.reshape(tf.concat([x, x], 0), (-1, 12))[:, :6] @ WEIGHTS,
     "last row first": lambda x: tf.matmul(x, WEIGHTS)[::-1],
     "another row": lambda x: tf.gather(tf.matmul(x, WEIGHTS), tf.argmax(x[:, :2], axis=1)),
     "sum over all rows of another": lambda x: tf.einsum("ab,cb->ab", tf.matmul(x, WEIGHTS), tf.matmul(x, WEIGHTS)),
