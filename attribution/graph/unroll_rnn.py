@@ -70,9 +70,8 @@ class _Unrolling:
         self.nodes.versions.CopyFrom(graph.graph_def.versions)
         self.nodes.library.CopyFrom(graph.graph_def.library)
         self.made: dict[str, Any] = {}  # node name -> node
-        self.lists: dict[
-            str, Any
-        ] = {}  # tensor name -> names of its items, or the name of the tensor that it was made from
+        # Tensor name to the names of its items, or to the name of the tensor that it was made from.
+        self.lists: dict[str, Any] = {}
         self.unpacked: dict[str, list[str]] = {}  # tensor -> its parts along the first axis
 
     def run(self) -> GraphView:
