@@ -131,6 +131,10 @@ def _check_rows(model: Model, forward: Callable[..., Any]) -> None:
 
     Their values are those that users have: random ones, zeros, as of a baseline, almost zeros, and large ones. Another
     number of rows of scores than of inputs is refused, and so are scores that depend on other rows or on the place.
+
+    It takes 13 rows: three passes of four, of which the first has the four kinds of values and each other one keeps two
+    of them, and one row. With fewer, a kind would not be compared with itself in a pass of the same size, where
+    rounding is small; in smaller passes, rows that meet in groups of four could not be computed and would pass.
     """
     feed, together = _computed(model, forward)
     if together is None:
