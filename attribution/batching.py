@@ -235,28 +235,11 @@ def checked_targets(targets: Any, total: int, num_classes: int) -> np.ndarray:
 
 
 def chunks(total: int, batch_size: int, equal: bool = True) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield the rows of each pass.
+    """Yield the rows of each pass over ``total`` ones, int64 indices, and how many of them are not padding.
 
-    All passes have the same number of rows, so that no function is traced twice. The last one is
-    filled up by repeating its last row.
-
-    Parameters
-    ----------
-    total
-        Number of rows.
-    batch_size
-        Most rows in one pass.
-    equal
-        Whether the passes may be smaller than ``batch_size`` so that they divide the rows evenly; then fewer
-        rows than passes are padding. Otherwise each has exactly ``batch_size`` rows, as a model with a fixed
-        batch needs.
-
-    Yields
-    ------
-    rows : np.ndarray
-        Row indices, int64.
-    real : int
-        How many of them are not padding.
+    All passes have the same number of rows, so that no function is traced twice; the last one is filled up by repeating
+    its last row. If ``equal``, they may be smaller than ``batch_size`` to divide the rows evenly: then fewer rows than
+    passes are padding. Otherwise each has exactly ``batch_size`` rows, as a model with a fixed batch needs.
     """
     if total == 0:
         return
@@ -267,21 +250,10 @@ def chunks(total: int, batch_size: int, equal: bool = True) -> Iterator[tuple[np
 
 
 def real_rows(values: np.ndarray, fed: int, real: int, name: str, size: int | None = None) -> np.ndarray:
-    """Return the rows of a pass's values that are not padding.
+    """Return those ``real`` rows of a pass's values ``(fed, ...)`` that are not padding.
 
-    Parameters
-    ----------
-    values
-        What the pass computed, ``(fed, ...)``.
-    fed
-        Number of rows fed, padding included.
-    real
-        How many of them are not padding.
-    name
-        What the values are, for the error.
-    size
-        Length of the values' first axis as the file declares it, for a model whose batch has any size. An axis of
-        fixed length may have the batch's length by chance.
+    ``name`` is what the values are, for the error. ``size`` is the length of their first axis as the file declares it,
+    for a model whose batch has any size: an axis of fixed length may have the batch's length by chance.
 
     Raises
     ------

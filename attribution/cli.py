@@ -344,17 +344,7 @@ def _parameter_value(text: str, name: str, default: Any) -> Any:
 
 
 def load_flagged_model(flag_values: flags.FlagValues) -> Any:
-    """Load the model given by the flags.
-
-    Returns
-    -------
-    attribution.model.model.Model
-
-    Raises
-    ------
-    BadInput
-        If no model is given, or it cannot be loaded; see ``attribution.load_model``.
-    """
+    """Load the model given by the flags; see ``attribution.load_model``."""
     if not flag_values.model:
         raise BadInput("--model is empty; name a SavedModel, or a .keras or .h5 file")
     return loading.load_model(flag_values.model, **loading_options(flag_values))

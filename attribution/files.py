@@ -127,14 +127,7 @@ def check_file(flag: str, path: str | os.PathLike[str], suffixes: Sequence[str] 
 
 
 def check_directory(flag: str, path: str | os.PathLike[str]) -> None:
-    """Check, before any work, that a directory can be written to; it and its parents may be missing.
-
-    Parameters
-    ----------
-    flag
-        Name of the flag, for the message.
-    path
-        The directory; nothing is checked if empty.
+    """Check, as ``check_file``, that a directory can be written to; it and its parents may be missing.
 
     Raises
     ------

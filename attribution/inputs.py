@@ -453,13 +453,7 @@ PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType({each.name: each 
 
 
 def preprocessing_named(name: str) -> Preprocessing:
-    """Return the preprocessing of a name.
-
-    Raises
-    ------
-    BadInput
-        If there is none.
-    """
+    """Return the preprocessing of a name; raise ``BadInput`` if there is none."""
     if name not in PREPROCESSINGS:
         raise BadInput(f"no preprocessing '{name}'; there are {listed(PREPROCESSINGS)}")
     return PREPROCESSINGS[name]
@@ -477,14 +471,7 @@ def likely_preprocessing(model: Model, explain_input: str) -> tuple[Preprocessin
     """Return the scale that a model most likely takes, and why, where its user does not say.
 
     A file whose first step is to scale its input by something like 1/255, or to subtract a mean of pixels, takes
-    pixels in [0, 255]. About any other nothing is known, and [0, 1] is taken.
-
-    Parameters
-    ----------
-    model : attribution.model.model.Model
-        The model.
-    explain_input
-        Name of its input.
+    pixels in [0, 255]. About any other nothing is known, and [0, 1] is taken. ``explain_input`` is the input's name.
     """
     graph, name = model.graph, model.input_node(explain_input)
     if not model.inputs[explain_input].dtype.is_floating:

@@ -112,7 +112,7 @@ def load_model(
     written = {name: str(value) for name, value in options.items() if value is not None}
     compiled = CompiledGraph(frozen, score)
     found = Model(compiled, source, collections.Counter(), written, explain_input or None)
-    if loaded is None:
+    if loaded is None and not compiled.keeps_rows_apart:  # for most networks the operations show it
         _check_rows(found, compiled.forward())
     if explain_input:  # a wrong name is reported now
         found.together() or found.at()
@@ -129,20 +129,12 @@ def _check_rows(model: Model, forward: Callable[..., Any]) -> None:
     A file that was exported in training mode normalizes each row by the others of its batch. Its maps would depend on
     which inputs happen to be explained together, and nothing else would show it.
 
-    Their values are those that users have: random ones, zeros, as of a baseline, almost zeros, and large ones.
+    Their values are those that users have: random ones, zeros, as of a baseline, almost zeros, and large ones. Another
+    number of rows of scores than of inputs is refused, and so are scores that depend on other rows or on the place.
 
-    Parameters
-    ----------
-    model
-        Of any score.
-    forward
-        From its inputs to its scores.
-
-    Raises
-    ------
-    BadInput
-        If the model gives another number of rows of scores than it is given, or the scores of a row depend on other
-        rows or on its place.
+    It takes 13 rows: three passes of four, of which the first has the four kinds of values and each other one keeps two
+    of them, and one row. With fewer, a kind would not be compared with itself in a pass of the same size, where
+    rounding is small; in smaller passes, rows that meet in groups of four could not be computed and would pass.
     """
     feed, together = _computed(model, forward)
     if together is None:
@@ -239,16 +231,9 @@ def _among_others(feed: Mapping[str, np.ndarray], kept: np.ndarray, zeros: bool)
 
 
 def _live_network(model: Model, given: Any, directory: pathlib.Path) -> keras.Model:
-    """Return the live network with the weights of a model.
+    """Return the live network, which or whose Keras file was given, with the weights of a model of the same graph.
 
-    Parameters
-    ----------
-    model
-        The model that was loaded, or one of the same graph with other weights.
-    given
-        The live network, or the Keras file.
-    directory
-        The SavedModel with the weights of what was given.
+    ``directory`` is the SavedModel with the weights of what was given.
     """
     is_same = model.path == directory
     if isinstance(given, (str, os.PathLike)):

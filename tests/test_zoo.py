@@ -20,7 +20,7 @@ import attribution
 from attribution.lrp.composite import Composite, Rule
 from zoo import measure
 from zoo.families import FAMILIES, GROUPS
-from zoo.family import Exported, Family, keras_family, pictures
+from zoo.family import Exported, keras_family, pictures
 from zoo.relevance_oracle import DEFINITIONS
 
 # Families of which nothing can be explained, and the reason in the message.
@@ -223,27 +223,6 @@ def test_a_map_that_changes_with_other_inputs_differs(with_method):
     with_method("guided_backprop", over_the_batch)
     cell = measure.measure(FAMILIES["bias_free"], ["guided_backprop"])["methods"]["guided_backprop"]
     assert (cell["status"], cell["against"]) == ("differs", "other inputs") and cell["difference"] > 1e-2, cell
-
-
-def test_a_network_that_mixes_its_inputs_is_refused(tmp_path):
-    """Batch normalization as in training: the scores of an input change with the others, and maps may, too."""
-
-    def write(path):
-        module = tf.Module()
-        kernel = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
-        module.call = tf.function(
-            lambda x: {"scores": tf.matmul((x - tf.reduce_mean(x, 0)) / tf.math.reduce_std(x, 0), kernel)},
-            input_signature=[tf.TensorSpec((None, 6), tf.float32, name="x")],
-            autograph=False,
-        )
-        tf.saved_model.save(module, str(path), signatures=module.call)
-
-    def inputs(rows):
-        return np.random.default_rng(1).normal(size=(rows, 6)).astype(np.float32)
-
-    family = Family("training_statistics", "normalized by its batch", write, inputs)
-    cell = measure.measure(family, ["gradient_x_input"])["methods"]["gradient_x_input"]
-    assert cell["status"] == "refused" and "depend on the other inputs of its batch" in cell["note"], cell
 
 
 PLUS, EPSILON, GAMMA = Rule("z_plus"), Rule("epsilon"), Rule("gamma", gamma=0.25)

@@ -294,15 +294,12 @@ def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> No
         if law is None or not len(shares):
             continue
         several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
-        start = next((f" with {name}={_shown(parameters[name])}" for name in ARRAYS if name in parameters), "")
+        starts = {name: parameters[name] for name in ARRAYS if name in parameters}
+        start = "".join(f" with {name}={one if np.ndim(one) == 0 else 'an array'}" for name, one in starts.items())
         missed = f"the sum of the map misses {law.formula} by {_percent(np.median(shares))}"
         print_line(f"{label}{start}: {missed}{several}")
         if warning := residual.warning(label, law):
             print_line("warning: " + re.sub(r" by (?=\w+=)", " by --parameters=", warning), file=sys.stderr)
-
-
-def _shown(start: Any) -> str:
-    return str(start) if np.ndim(start) == 0 else "an array"
 
 
 def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:

@@ -72,7 +72,10 @@ def export(
     """
     target = _version_directory(output)
     if os.path.exists(target):
-        raise BadInput(f"'{target}' exists; a served version is never changed, write to '{_next_version(target)}'")
+        base, number = os.path.split(target)
+        versions = (os.path.join(base, str(later)) for later in itertools.count(int(number)))
+        following = next(version for version in versions if not os.path.exists(version))
+        raise BadInput(f"'{target}' exists; a served version is never changed, write to '{following}'")
     check_directory("output", target)
     if isinstance(methods, Iterable) and not isinstance(methods, (str, Mapping)):
         methods = _by_signature(methods)
@@ -140,13 +143,6 @@ def _version_directory(output: str | os.PathLike[str]) -> str:
     """Return where the file goes: to ``output`` itself if its name is a number, else to version 1 in it."""
     output = os.path.normpath(output)
     return output if os.path.basename(output).isdecimal() else os.path.join(output, "1")
-
-
-def _next_version(directory: str) -> str:
-    """Return the first version beside a directory that does not exist."""
-    base, number = os.path.split(directory)
-    versions = (os.path.join(base, str(later)) for later in itertools.count(int(number)))
-    return next(version for version in versions if not os.path.exists(version))
 
 
 def _only_layer(chosen: Mapping[str, _Entry]) -> str | None:

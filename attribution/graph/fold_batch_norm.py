@@ -13,11 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph._loops import value_of
-from attribution.graph.view import WEIGHT, GraphView, constant, node_of, set_placeholder, without_nodes
+from attribution.graph.view import NORMALIZATIONS, WEIGHT, GraphView, constant, node_of, set_placeholder, without_nodes
 
 _TYPES = {dtype.as_datatype_enum: dtype.as_numpy_dtype for dtype in (tf.float32, tf.float64)}
 _LAYERS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul")
-_FUSED = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 _ARITHMETIC = ("Mul", "RealDiv", "Add", "AddV2", "Sub", "BiasAdd")
 _MOVES = ("Identity", "Squeeze", "Reshape", "BatchToSpaceND")
 # These keep the values in order or copy whole rows of channels, as long as the last axis stays what it is.
@@ -54,7 +53,7 @@ class _Folding:
         self.constants = graph.constant_values(
             node_of(tensor)
             for name in self.variable
-            if graph.nodes[name].op in _LAYERS + _FUSED + _ARITHMETIC
+            if graph.nodes[name].op in _LAYERS + NORMALIZATIONS + _ARITHMETIC
             for tensor in graph.nodes[name].input
             if node_of(tensor) not in self.shaped
         )
@@ -145,19 +144,10 @@ class _Folding:
             self._replace(name, "Identity", [self._moving_input(name)])
 
     def _layers_below(self, name: str, start: int, width: int) -> list[tuple[str, int]] | None:
-        """Return the layers that use a tensor, each with where its first channel of interest lies.
+        """Return the layers that use a node's tensor, each with where its first channel of interest lies.
 
-        Parameters
-        ----------
-        name
-            The tensor's node.
-        start, width
-            Place of the channel among all channels, and their number.
-
-        Returns
-        -------
-        list of (str, int) or None
-            ``None`` if anything else uses the tensor.
+        ``start`` is the place of that channel in the tensor, ``width`` the number of all. ``None`` is returned if
+        anything else uses the tensor.
         """
         found: list[tuple[str, int]] = []
         for user in dict.fromkeys(self.graph.uses(name)):
@@ -235,7 +225,7 @@ class _Folding:
                 steps.append(name)
                 last = axis
                 scale, shift = scale * step[0], shift * step[0] + step[1]
-                normalizes = normalizes or self.graph.nodes[name].op in ("Mul", "RealDiv", *_FUSED)
+                normalizes = normalizes or self.graph.nodes[name].op in ("Mul", "RealDiv", *NORMALIZATIONS)
             elif (moved := self._transposed(name, axis)) is not None:
                 axis = moved
             elif not self._moves_no_channel(name, axis):
@@ -257,7 +247,7 @@ class _Folding:
     def _step(self, name: str, axis: int = -1) -> tuple[Any, Any] | None:
         """Return the (scale, shift) per channel that a node applies to its one variable input, or ``None``."""
         node = self.graph.nodes[name]
-        if node.op in _FUSED:
+        if node.op in NORMALIZATIONS:
             return self._step_of_fused(node, axis)
         values = [self.constants.get(node_of(tensor)) for tensor in node.input]
         known = [value for value in values if value is not None]

@@ -30,16 +30,14 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.view import ACTIVATIONS, CONVOLUTIONS, SHAPES, GraphView, functions_of, node_of
+from attribution.graph.view import ACTIVATIONS, CONVOLUTIONS, NORMALIZATIONS, SHAPES, GraphView, functions_of, node_of
 
 LAST_CONVOLUTION = "last convolution"
-_CONVOLUTIONS = (*CONVOLUTIONS, "Conv2DBackpropInput", "Conv3DBackpropInputV2")
-_FULL_CONVOLUTIONS = [name for name in _CONVOLUTIONS if "Depthwise" not in name]
+_FULL_CONVOLUTIONS = [name for name in CONVOLUTIONS if "Depthwise" not in name]
 _SUMS = ("Add", "AddV2", "AddN")
-_NORMALIZATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 # Operations that compute each value from the values at its own position, or scale and shift it.
-_ELEMENTWISE = (
-    *ACTIVATIONS, *_SUMS, *_NORMALIZATIONS, "BiasAdd", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "Erf", "Erfc",
+ELEMENTWISE = (
+    *ACTIVATIONS, *_SUMS, *NORMALIZATIONS, "BiasAdd", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "Erf", "Erfc",
     "Exp", "Log", "Log1p", "Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Pow", "Sin", "Cos", "Sign", "SquaredDifference",
     "Select", "SelectV2", "LRN", "Softmax", "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars",
     "FakeQuantWithMinMaxVarsPerChannel",
@@ -52,11 +50,11 @@ _KEEPING = (
 )  # fmt: skip
 # Operations whose output a user may name as a layer.
 _LAYERS = (
-    *_ELEMENTWISE, *_CONVOLUTIONS, "Squeeze", "MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "ConcatV2",
+    *ELEMENTWISE, *CONVOLUTIONS, "Squeeze", "MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "ConcatV2",
     "Reshape", "BatchToSpaceND", "Transpose", "Roll",
 )  # fmt: skip
 # What the default layer may be: something that was computed, not moved.
-_DEFAULTS = (*_ELEMENTWISE, *_CONVOLUTIONS, "ConcatV2", "Squeeze", "BatchToSpaceND", "Reshape", "Transpose", "Roll")
+_DEFAULTS = (*ELEMENTWISE, *CONVOLUTIONS, "ConcatV2", "Squeeze", "BatchToSpaceND", "Reshape", "Transpose", "Roll")
 # Of these, leave every value in its position.
 _COPIES = ("Identity", "IdentityN", "Cast", "StopGradient", "CheckNumerics", "EnsureShape")
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
@@ -344,7 +342,7 @@ class Layers:
             run = {function.name for name in self._path for function in functions_of(self._graph.nodes[name])}
             bodies = [one.node_def for one in self._graph.graph_def.library.function if one.signature.name in run]
             reason = "no convolution and no attention"
-            if any(node.op in _CONVOLUTIONS for body in bodies for node in body):
+            if any(node.op in CONVOLUTIONS for body in bodies for node in body):
                 reason = "no convolution outside of a loop and no attention"
             raise BadInput(f"the model has {reason} between input and score; {self._hint()}")
         ahead = self._graph.below(mixing) - self._head()
@@ -413,15 +411,13 @@ class Layers:
         while len(users) == 1:
             node = self._graph.nodes[users[0]]
             others = [tensor for tensor in node.input if node_of(tensor) != names[-1]]
-            is_bias = node.op in ("BiasAdd", "Add", "AddV2") and all(map(self._is_constant, others))
+            is_fixed = all(self._graph.constant(other) is not None for other in others)
+            is_bias = is_fixed and node.op in ("BiasAdd", "Add", "AddV2")
             if not is_bias and node.op not in (*_COPIES, "Squeeze", "BatchToSpaceND"):
                 break
             names.append(node.name)
             users = [] if is_bias else self._graph.consumers[node.name]
         return names
-
-    def _is_constant(self, tensor: str) -> bool:
-        return self._graph.constant(tensor) is not None
 
     def _called(self, wanted: str, names: Sequence[str]) -> list[str]:
         """Return which of some nodes a user's name means."""
@@ -488,7 +484,7 @@ class Layers:
             self._layouts[name] = layout
         elif any(tensor in self._spread_over_batch or self._is_spread_over_batch(tensor) for tensor in tensors):
             self._spread_over_batch.add(name)
-        if node.op in (*_ELEMENTWISE, *_KEEPING) and self._as_input.intersection(tensors) and shape.rank == self._rank:
+        if node.op in (*ELEMENTWISE, *_KEEPING) and self._as_input.intersection(tensors) and shape.rank == self._rank:
             if shape[-1] == self._graph.shape(self._source)[-1]:
                 self._as_input.add(name)
 
@@ -500,7 +496,7 @@ class Layers:
         """Return what is known of the axes behind an operation; ``None`` where positions cannot be followed."""
         if self._adds_channels(node, shape):
             return Layout.of(shape.rank, covers=_ALL)
-        if node.op in _CONVOLUTIONS:
+        if node.op in CONVOLUTIONS:
             data = tensors[2] if "Backprop" in node.op else tensors[0]
             layout = self._layouts.get(data)
             # A window over tokens, or over what was cut into windows, sees values that are no neighbors in the input.
@@ -509,7 +505,7 @@ class Layers:
         if not known:
             return None
         layout, before = self._layouts[known[0]], self._graph.shape(known[0]).as_list()
-        if node.op in _ELEMENTWISE:
+        if node.op in ELEMENTWISE:
             same = [tensor for tensor in known if self._same_positions(self._graph.shape(tensor), shape, layout)]
             return self._layouts[same[0]] if same else None
         if node.op == "ConcatV2":
@@ -656,7 +652,7 @@ class Layers:
     def _before_normalization(self, name: str) -> str:
         """Return the activation that a node scales and shifts by constants, or the node itself."""
         found = name
-        while self._graph.nodes[found].op in ("Mul", "Add", "AddV2", "Sub", "RealDiv", *_NORMALIZATIONS):
+        while self._graph.nodes[found].op in ("Mul", "Add", "AddV2", "Sub", "RealDiv", *NORMALIZATIONS):
             varying = [tensor for tensor in map(node_of, self._graph.nodes[found].input) if tensor in self._on_path]
             if len(varying) != 1:
                 return name
@@ -666,7 +662,7 @@ class Layers:
     def _mixes(self, name: str) -> bool:
         """Return whether a node combines positions: a convolution, or a product of two things that depend on them."""
         node = self._graph.nodes[name]
-        if node.op in _CONVOLUTIONS:
+        if node.op in CONVOLUTIONS:
             data = node_of(node.input[2] if "Backprop" in node.op else node.input[0])
             shape = self._graph.shape(data).as_list() if self._graph.shape(data).rank else []
             layout = self._layouts.get(data, Layout())
@@ -684,7 +680,7 @@ class Layers:
             end = node_of(self._graph.nodes[end].input[0])
         if not self._is_spread(end) or self._layouts[end].tokens:
             return set()
-        last = [name for name in self._path if self._graph.nodes[name].op in _CONVOLUTIONS][-1:]
+        last = [name for name in self._path if self._graph.nodes[name].op in CONVOLUTIONS][-1:]
         return self._graph.below(last)
 
     def _cuts(self) -> list[str]:
@@ -713,7 +709,7 @@ class Layers:
                 seen.add(user)
                 node, shape = self._graph.nodes[user], self._graph.shape(user)
                 by_token = shape.rank not in (None, 1, 2) and shape[1] in (count, None) and not self._mixes(user)
-                by_row = shape.rank == 2 and node.op in ("MatMul", "BiasAdd", *_ELEMENTWISE) and not self._mixes(user)
+                by_row = shape.rank == 2 and node.op in ("MatMul", "BiasAdd", *ELEMENTWISE) and not self._mixes(user)
                 if by_token or by_row or self._stacks_tokens(user):
                     stack.append(user)
                 else:
@@ -742,12 +738,12 @@ def has_channels_first(graph: GraphView, source: str, target: str) -> bool:
         if not known:
             continue
         order = known[0]
-        if node.op in (*_CONVOLUTIONS, "MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "FusedBatchNormV3"):
+        if node.op in (*CONVOLUTIONS, "MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "FusedBatchNormV3"):
             return order[1 if node.attr["data_format"].s.startswith(b"NC") else -1] == 1
         if node.op == "Transpose":
             axes = graph.constant(node.input[1])
             if axes is not None and len(axes) == len(order):
                 orders[name] = [order[int(axis)] for axis in axes]
-        elif node.op in (*_ELEMENTWISE, "Identity", "Cast", "Pad", "PadV2", "MirrorPad", "ExpandDims"):
+        elif node.op in (*ELEMENTWISE, "Identity", "Cast", "Pad", "PadV2", "MirrorPad", "ExpandDims"):
             orders[name] = order
     return False

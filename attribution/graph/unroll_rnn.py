@@ -33,19 +33,8 @@ _STATES = ("Add", "AddV2", "BiasAdd", "Mul", "Relu", "Select", "SelectV2", "Tanh
 def unroll_loops(graph: GraphView, source: str, target: str, calls: bool = False) -> GraphView:
     """Return a graph with the same scores without loops between two nodes, as far as their length is known.
 
-    Parameters
-    ----------
-    graph
-        A frozen graph.
-    source, target
-        Node names of the explained input and of the scores.
-    calls
-        Whether each step may be a call of one function (``Body``), which is then traced once for all steps.
-
-    Returns
-    -------
-    GraphView
-        The same object if there is nothing to unroll.
+    It is the same object if there is nothing to unroll. With ``calls`` each step may be a call of one function
+    (``Body``), which is then traced once for all steps.
     """
     known = set()
     while True:
@@ -60,15 +49,7 @@ def unroll_loops(graph: GraphView, source: str, target: str, calls: bool = False
 
 
 def why_kept(graph: GraphView, path: Sequence[str]) -> str:
-    """Return why the first loop among some nodes cannot be unrolled; empty where there is none.
-
-    Parameters
-    ----------
-    graph
-        What ``unroll_loops`` returned.
-    path
-        Names of nodes, first to last.
-    """
+    """Return why the first loop on a path through what ``unroll_loops`` returned is kept; empty where there is none."""
     for name in path:
         if graph.nodes[name].op in LOOPS:
             try:
@@ -89,9 +70,8 @@ class _Unrolling:
         self.nodes.versions.CopyFrom(graph.graph_def.versions)
         self.nodes.library.CopyFrom(graph.graph_def.library)
         self.made: dict[str, Any] = {}  # node name -> node
-        self.lists: dict[
-            str, Any
-        ] = {}  # tensor name -> names of its items, or the name of the tensor that it was made from
+        # Tensor name to the names of its items, or to the name of the tensor that it was made from.
+        self.lists: dict[str, Any] = {}
         self.unpacked: dict[str, list[str]] = {}  # tensor -> its parts along the first axis
 
     def run(self) -> GraphView:
@@ -334,7 +314,8 @@ class _Step:
 
     def _define(self, specs: Mapping[str, tf.TensorSpec]) -> tf.compat.v1.NodeDef:
         """Return the node of a call of the function, which is added to the new graph's."""
-        self._check_nodes()
+        if any("_gradient_op_type" in node.attr for node in self._body.graph.nodes.values()):
+            raise UnknownError(_JOINED)  # relevance needs a change inside, of custom gradients
         alone = tf.compat.v1.GraphDef()
         alone.CopyFrom(self._body.graph.graph_def)
         for node in alone.node:
@@ -359,11 +340,6 @@ class _Step:
         call.attr["Tout"].list.type.extend(one.dtype.as_datatype_enum for one in traced.outputs)
         call.attr["_output_shapes"].list.shape.extend(one.shape.as_proto() for one in traced.outputs)
         return call
-
-    def _check_nodes(self) -> None:
-        """Raise ``UnknownError`` if relevance needs a change inside, of custom gradients."""
-        if any("_gradient_op_type" in node.attr for node in self._body.graph.nodes.values()):
-            raise UnknownError(_JOINED)
 
     def call(self, name: str, inputs: Iterable[str]) -> tf.compat.v1.NodeDef:
         """Return the node of a call."""

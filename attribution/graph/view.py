@@ -208,7 +208,8 @@ def _outside(tensor: str, prefix: str, given: Mapping[str, str]) -> str:
     return given[name] if name in given else f"{prefix}/{tensor}"
 
 
-CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
+CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
+NORMALIZATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 ACTIVATIONS = ("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "Tanh", "Sigmoid", "Swish")
 
 _OF_LOOP = re.compile(r"while(_\d+)?$|TensorArray")  # a part of a node's name

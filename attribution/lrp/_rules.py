@@ -225,7 +225,8 @@ class Products:
         """Return the positions of a product's inputs that take relevance; ``[0]`` for an operation of one input."""
         if len(operation.inputs) == 1:
             return [0]
-        places = self._variable_factors(operation)
+        factors = [place for place in ops.factors(operation) if not self._walk.is_constant(operation.inputs[place])]
+        places = [place for place in factors if not self._is_mask(operation.inputs[place])]
         if operation.type == "RealDiv":
             if places == [1]:
                 self._walk.refuse(operation, "of a constant by a divisor that depends on the input")
@@ -276,10 +277,6 @@ class Products:
                 tensor = operation.inputs[self.signals(operation)[0]]
             else:
                 return tensor
-
-    def _variable_factors(self, operation: tf.Operation) -> list[int]:
-        places = [place for place in ops.factors(operation) if not self._walk.is_constant(operation.inputs[place])]
-        return [place for place in places if not self._is_mask(operation.inputs[place])]
 
     def _is_mask(self, tensor: tf.Tensor) -> bool:
         """Return whether a factor is made of truth values, such as which tokens are padding: it takes no relevance."""
@@ -388,7 +385,8 @@ class Sums:
         the first layer has a rule for the input's values. Behind, it is normalization.
         """
         is_preprocessing = operation.name in self._walk.near_input
-        if not self._shares_norms() or (is_preprocessing and self._composite.first is not None):
+        shares_norms = self._composite.norm == "epsilon" and self._composite.batch_norm == "fold"
+        if not shares_norms or (is_preprocessing and self._composite.first is not None):
             self._walk.add(source, fit(given, source))
             return
         rule = self._composite.merge if is_preprocessing else self._epsilon_rule()
@@ -493,8 +491,10 @@ class Sums:
 
     def _rule(self, operation: tf.Operation) -> Rule:
         """Return the rule of a sum, which depends on the linear layers in it."""
-        layers = list(self._layers_within(operation))
-        if self._composite.first is not None and any(map(self._sees_input, layers)):
+        layers, products = list(self._layers_within(operation)), self._products
+        # Inputs of layers before which there is the explained input and no other layer.
+        factors = (layer.inputs[place] for layer in layers for place in products.signals(layer))
+        if self._composite.first is not None and any(one.op.name in self._walk.near_input for one in factors):
             return self._composite.first
         if any(layer.type in ops.CONVOLUTIONS for layer in layers):
             return self._composite.convolution
@@ -513,10 +513,6 @@ class Sums:
                 stack.append(tensor.op.inputs[0])
             elif tensor.op.type in ops.LAYERS:
                 yield tensor.op
-
-    def _sees_input(self, layer: tf.Operation) -> bool:
-        """Return whether a layer has the explained input before it without another layer between."""
-        return any(layer.inputs[place].op.name in self._walk.near_input for place in self._products.signals(layer))
 
     def _belongs(self, tensor: tf.Tensor) -> bool:
         """Return whether a tensor is a linear operation of a sum and used nowhere else."""
@@ -552,9 +548,6 @@ class Sums:
         if operation.type in ops.SUMS:
             return all(map(self._is_dense, self._walk.variable_inputs(operation)))
         return operation.type in ops.MATRIX_PRODUCTS
-
-    def _shares_norms(self) -> bool:
-        return self._composite.norm == "epsilon" and self._composite.batch_norm == "fold"
 
     def _is_only_a_shift(self, operation: tf.Operation) -> bool:
         """Return whether a sum adds constants to one tensor that is no linear operation, as normalization does."""

@@ -532,20 +532,10 @@ def _guided_step(
     band: tuple[float, float],
     share_and_tolerance: tuple[float, float],
 ) -> np.ndarray:
-    """Return the point of one input's path after a step.
+    """Return the point of one input's path after a step from ``point``, where the gradient of the score is known.
 
-    Parameters
-    ----------
-    point, start, end
-        Current point, and both ends of the path.
-    gradient
-        Of the target score, at ``point``.
-    left
-        Share of the whole distance that is left after the step.
-    band
-        Least and greatest share of its distance that a single value may have moved after the step.
-    share_and_tolerance
-        Share of the values that move at a time, and tolerance of ties.
+    ``left`` is the share of the whole distance that is left then, ``band`` the least and the greatest share of its
+    distance that a single value may have moved, and the last the method's ``fraction`` and ``tie_tolerance``.
     """
     fraction, tolerance = share_and_tolerance
     difference = end - start

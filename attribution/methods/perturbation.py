@@ -274,13 +274,8 @@ def occlusion(
     for number, rows, scores in queries.variant_scores(len(windows), covered):
         drops[rows, number] = scores if keep else (1 if complement else queries.target_scores[rows]) - scores
     if per_patch:
-        return drops.reshape(-1, *_counts(windows))
+        return drops.reshape(-1, *(len({part.start for part in axis}) for axis in zip(*windows, strict=True)))
     return _on_positions(drops, windows, spatial, overlap)
-
-
-def _counts(windows: Sequence[tuple[slice, ...]]) -> list[int]:
-    """Return how many windows there are along each axis."""
-    return [len({part.start for part in axis}) for axis in zip(*windows, strict=True)]
 
 
 def _on_positions(
@@ -442,24 +437,9 @@ def _group_means(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
-    """Return the group of each position of some inputs; see ``coalitions_of``.
+    """Return the group of each position of some inputs, whole numbers ``(N or 1, positions...)``.
 
-    Parameters
-    ----------
-    inputs
-        ``(N, ...)``, channels last.
-    groups
-        As ``coalitions_of`` takes it.
-
-    Returns
-    -------
-    np.ndarray
-        Whole numbers, ``(N or 1, positions...)``.
-
-    Raises
-    ------
-    BadInput
-        If ``groups`` is none of what is allowed.
+    ``inputs`` are ``(N, ...)``, channels last; ``groups`` and what is raised are as in ``coalitions_of``.
     """
     spatial = positions(inputs.shape)
     if groups is None:

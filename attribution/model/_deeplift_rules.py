@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph._loops import Body, called
-from attribution.graph.view import CALLS, node_of
+from attribution.graph.view import CALLS, CONVOLUTIONS, NORMALIZATIONS, node_of
 from attribution.lrp.composite import WITHOUT_RULES
 from attribution.model import _registered_gradients  # noqa: F401  registers them
 
@@ -28,16 +28,13 @@ _LINEAR = (
     "MatrixBandPart", "MatrixDiagPartV3", "MatrixDiagV3", "Mean", "MirrorPad", "Neg", "Pack", "Pad", "PadV2", "Reshape",
     "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "Roll", "ScaleAndTranslate", "ScatterNd",
     "Slice", "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum",
-    "TensorScatterAdd", "TensorScatterSub", "TensorScatterUpdate", "Tile", "Transpose", "Unpack", "FusedBatchNorm",
-    "FusedBatchNormV2", "FusedBatchNormV3", "Complex", "Conj", "FFT", "FFT2D", "IFFT", "IFFT2D", "Imag", "IRFFT",
-    "IRFFT2D", "Real", "RFFT", "RFFT2D",
-    "OnesLike", "ZerosLike",  # read the shape alone
+    "TensorScatterAdd", "TensorScatterSub", "TensorScatterUpdate", "Tile", "Transpose", "Unpack",
+    "Complex", "Conj", "FFT", "FFT2D", "IFFT", "IFFT2D", "Imag", "IRFFT", "IRFFT2D", "Real", "RFFT", "RFFT2D",
+    *NORMALIZATIONS, "OnesLike", "ZerosLike",  # the last two read the shape alone
 )  # fmt: skip
 _PRECISE = {"float32", "float64", "complex64", "complex128"}
 # Linear in their first input if the second, segments or an axis, does not depend on it.
 _SEGMENTS = ("SegmentSum", "UnsortedSegmentSum", "Cumsum")
-# Linear in their input if their kernel does not depend on it.
-_CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 _UNARY = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BesselI0e", "BesselI1e", "Cos", "Cosh", "Digamma", "Elu",
     "Erf", "Erfc", "Erfinv", "Exp", "Expm1", "Inv", "LeakyRelu", "Lgamma", "Log", "Log1p", "Ndtri", "Reciprocal",
@@ -145,7 +142,7 @@ def _types(node: Any) -> list[str]:
 def _has_rule(node: Any, on_path: set[str]) -> bool:
     if node.op == "Cast":  # to whole numbers or short ones it rounds, and TensorFlow has no gradient of it
         return set(_types(node)) <= _PRECISE
-    if node.op in _CONVOLUTIONS:
+    if node.op in CONVOLUTIONS:  # linear in their input if their kernel does not depend on it
         depending = [position for position, name in enumerate(node.input) if name.split(":")[0] in on_path]
         return len(depending) == 1
     if node.op in _SEGMENTS:

@@ -20,8 +20,7 @@ import tensorflow as tf
 
 from attribution.batching import NotFinite
 from attribution.errors import BadInput, listed
-from attribution.graph import fold_batch_norm
-from attribution.graph._loops import LOOPS
+from attribution.graph import fold_batch_norm, rows
 from attribution.graph._tf_internals import without_collection
 from attribution.graph.layers import Layers, has_channels_first
 from attribution.graph.view import MODULE, GraphView, node_of, rebuild
@@ -35,7 +34,6 @@ KEPT = 24
 Result = TypeVar("Result")
 _TARGETS = tf.TensorSpec((None,), tf.int32)
 _VALUES, _FEWEST, _MOST = 16 * 2**20, 32, 2048  # of a pass: values in 64 MB of float32, and rows
-_PRIME = 10_007  # rows for which sizes are read: a size that is its multiple grows with the rows
 
 
 def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,40 +144,30 @@ class CompiledGraph:
             raise BadInput(failed + hint * any(np.shape(one)[:1] > (1,) for one in inputs)) from error
 
     @functools.cached_property
+    def _rows(self) -> tuple[int, bool]:
+        """Return ``rows_of_pass`` and ``keeps_rows_apart``."""
+        shapes = {node: self._inputs[name].shape for name, node in self.frozen.input_nodes.items()}
+        graph = rows.import_for_rows(self.graph, shapes)
+        if graph is None:
+            return _FEWEST, False
+        of_pass = _VALUES * rows.ROWS // max(rows.values_of_rows(self.graph, graph), 1)
+        with_rows = [node for node, shape in shapes.items() if shape.rank]
+        is_open = all(shapes[node][0] is None for node in with_rows)
+        apart = is_open and rows.keeps_rows_apart(self.graph, graph, with_rows, node_of(self._output))
+        return min(max(of_pass, _FEWEST), _MOST), apart
+
+    @property
     def rows_of_pass(self) -> int:
         """Rows for which the network computes 16 million values, 32 to 2048; 32 where an input's size is open.
 
         Passes of more rows are up to eight times faster on small networks, and slower on large ones.
         """
-        shapes = {node: self._inputs[name].shape for name, node in self.frozen.input_nodes.items()}
-        if not all(shape.rank is not None and shape[1:].is_fully_defined() for shape in shapes.values()):
-            return _FEWEST
-        graph_def = tf.compat.v1.GraphDef()
-        graph_def.CopyFrom(self.graph.graph_def)
-        for node in graph_def.node:
-            node.attr.pop("_output_shapes", None)
-            if node.name in shapes:
-                sizes = [size or _PRIME for size in shapes[node.name]]
-                node.attr["shape"].shape.CopyFrom(tf.TensorShape(sizes).as_proto())
-        try:
-            with tf.Graph().as_default() as graph:
-                tf.import_graph_def(graph_def, name="")
-        except ValueError:  # the file has other sizes than it declares, which a pass reports
-            return _FEWEST
-        nodes = {function.signature.name: len(function.node_def) for function in graph_def.library.function}
-        total, largest, steps = 0, 0, 1
-        for operation in graph.get_operations():
-            is_loop = operation.type in LOOPS  # each node of a step may have as many values as what enters it
-            tensors = operation.inputs if is_loop else operation.outputs
-            sizes = [tensor.shape.num_elements() for tensor in tensors if tensor.dtype.is_floating]
-            # A size that is not known is at most that of the tensors before it.
-            of_rows = [largest if size is None else size for size in sizes if size is None or size % _PRIME == 0]
-            largest = max([largest, *of_rows])
-            if operation.type == "TensorListFromTensor":
-                steps = max(steps, (operation.inputs[0].shape or [1])[0] or 1)
-            in_step = nodes[operation.get_attr("body").name] * max(of_rows, default=0) if is_loop else 0
-            total += steps * in_step if is_loop else sum(of_rows)
-        return min(max(_VALUES * _PRIME // max(total, 1), _FEWEST), _MOST)
+        return self._rows[0]
+
+    @property
+    def keeps_rows_apart(self) -> bool:
+        """Whether the scores of a row are known to depend on that row alone, by the operations that compute them."""
+        return self._rows[1]
 
     @functools.cached_property
     def folded(self) -> GraphView:
@@ -238,10 +226,7 @@ class CompiledGraph:
     ) -> Any:
         """Return the function from targets and arrays to scores, input gradient, layers' values and gradients.
 
-        Parameters
-        ----------
-        explain_input, layers, of_input, rules
-            See ``attribution.model.model.Model.backward``; all hashable.
+        The parameters are those of ``attribution.model.model.Model.backward``, all hashable.
         """
         position = list(self._inputs).index(explain_input)
         view = self.graph if self.folded.altered.intersection(layers) else self.folded
@@ -307,16 +292,8 @@ class CompiledGraph:
     ) -> Any:
         """Return the function from targets and arrays to scores, terms of FullGrad, and ψ of the input and of layers.
 
-        Parameters
-        ----------
-        explain_input
-            Name of the input.
-        rules
-            Items of ``bias_rules``.
-        layers
-            Nodes with biases at positions, and their axes of channels.
-        by_channel
-            Whether ψ scales each channel by itself.
+        ``rules`` are the items of ``bias_rules``, ``layers`` the nodes with biases at positions and their axes of
+        channels.
         """
         from attribution.model._biases import rescaled
 

@@ -368,18 +368,7 @@ class Model:
     # Queries.
 
     def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        """Check inputs against the signature and return them by name, in the signature's types.
-
-        Parameters
-        ----------
-        inputs
-            Array ``(N, ...)`` for a model with one input, or a mapping from input name to array.
-
-        Raises
-        ------
-        BadInput
-            If names, shapes, lengths or values do not fit.
-        """
+        """Check inputs against the signature and return them by name; see ``attribution.batching.checked_feed``."""
         expected = {
             name: Expected(
                 spec.dtype.as_numpy_dtype,

@@ -83,11 +83,12 @@ def find_tensor(frozen: FrozenGraph, explain_input: str, target: str) -> str:
     BadInput
         If there is none of floating point between the inputs and the score.
     """
-    floats = _floats_inside(frozen, target)
-    wanted = node_of(explain_input)
+    graph, wanted = frozen.graph, node_of(explain_input)
+    path = graph.below(frozen.input_nodes.values()) & graph.above([target])
+    inside = [name for name, node in graph.nodes.items() if name in path and node.op != "Placeholder"]
+    floats = [name for name in inside if graph.is_float(name) and graph.shape(name).rank != 0]
     if wanted in floats:
         return wanted
-    graph = frozen.graph
     chosen = [name for name in floats if graph.shape(name).rank != 1 and graph.nodes[name].op not in _PASSING]
     found = _in_keras_layer(frozen, chosen, wanted) or [name for name in chosen if f"/{wanted}/" in f"/{name}/"]
     if not found:
@@ -96,14 +97,6 @@ def find_tensor(frozen: FrozenGraph, explain_input: str, target: str) -> str:
             "floating point between input and score has that name"
         )
     return found[-1]
-
-
-def _floats_inside(frozen: FrozenGraph, target: str) -> list[str]:
-    """Return the nodes of floating point with rows between the inputs and the score."""
-    graph = frozen.graph
-    path = graph.below(frozen.input_nodes.values()) & graph.above([target])
-    floats = [name for name, node in graph.nodes.items() if name in path and node.op != "Placeholder"]
-    return [name for name in floats if graph.is_float(name) and graph.shape(name).rank != 0]
 
 
 def _in_keras_layer(frozen: FrozenGraph, names: list[str], layer: str) -> list[str]:

@@ -61,14 +61,8 @@ def by_values(graph: GraphView, target: str) -> GraphView:
     """Return a graph without custom gradients, whose nodes pass on what they compute; the same one if it has none.
 
     Relevance and DeepLIFT distribute what a network computes, whatever its gradient: reversed, clipped or rewritten to
-    be stable. The arguments and the tensors that only such a gradient reads take no part in it.
-
-    Parameters
-    ----------
-    graph
-        A frozen graph.
-    target
-        Node name of the scores, which stays.
+    be stable. The arguments and the tensors that only such a gradient reads take no part in it. The node ``target``, of
+    the scores, stays.
     """
     graph_def = tf.compat.v1.GraphDef()
     graph_def.CopyFrom(graph.graph_def)

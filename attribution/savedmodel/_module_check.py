@@ -39,16 +39,8 @@ def difference(
     The scores of random inputs are compared, and the gradient of a random combination of them where the file has one.
     It may be another: ``custom_vjp`` and ``stop_gradient`` of JAX leave no trace in the module of the scores.
 
-    Parameters
-    ----------
-    graph
-        The translation.
-    inputs, output
-        Nodes of its inputs, and its tensor.
-    specs
-        The inputs' shapes and types, in the same order.
-    loaded
-        The function from them to the output, as the file has it.
+    ``inputs`` and ``output`` are nodes and the tensor of the translation, ``specs`` the inputs' shapes and types in the
+    same order, and ``loaded`` is the function from them to the output, as the file has it.
     """
     arrays = [tf.constant(array) for array in random_arrays(specs.values(), _ROWS, _SIZE)]
     function = _function(graph, inputs, output)

@@ -56,7 +56,7 @@ def copy_used_objects(source: Any, signatures: Collection[str], directory: pathl
     Returns
     -------
     set of (str, str)
-        Place and name of nodes that read the SavedModel's own assets.
+        Place and name of nodes that read the SavedModel's own variables or assets.
     """
     objects = source.object_graph_def.nodes
     used = _Used(source)
@@ -257,23 +257,8 @@ def copy_used_nodes(
     The nodes that restore the variables and initialize tables are copied too, and so are identities of copied nodes,
     because they can be the names of layers.
 
-    Parameters
-    ----------
-    source, target : MetaGraphDef
-        The file's graph, and an empty one.
-    signatures
-        Names of signatures.
-    tensors
-        Names of tensors, such as ``"dense:0"``. Names that are not in the graph are ignored.
-    inputs
-        Names of tensors that are given, so that their defaults are not used.
-    directory
-        Of the SavedModel.
-
-    Returns
-    -------
-    set of (str, str)
-        Place and name of nodes that read the SavedModel's own variables or assets.
+    ``tensors``, such as ``"dense:0"``, are ignored where the graph has them not; ``inputs`` are tensors that are given,
+    so that their defaults are not used. The rest is as for ``copy_used_objects``.
     """
     assets = _assets(source)
     for name in signatures:
@@ -300,8 +285,9 @@ def copy_used_nodes(
     if source.HasField("saver_def"):
         target.saver_def.CopyFrom(source.saver_def)
     checkpoint = node_of(source.saver_def.filename_tensor_name)
-    restores = {name for name in kept - run if _restores_from(nodes[name], checkpoint)}
-    return {(IN_GRAPH, name) for name in kept if name in restores or _reads_one_of(nodes[name], own)}
+    restores = [nodes[name] for name in kept - run if nodes[name].op in _RESTORES]
+    reading = {node.name for node in restores if node_of(node.input[0]) == checkpoint}
+    return {(IN_GRAPH, name) for name in kept if name in reading or _reads_one_of(nodes[name], own)}
 
 
 def _copy_nodes(nodes: Mapping[str, Any], kept: Collection[str], own: Mapping[str, bytes], target: Any) -> None:
@@ -311,10 +297,6 @@ def _copy_nodes(nodes: Mapping[str, Any], kept: Collection[str], own: Mapping[st
         copy.attr.pop("_class", None)  # colocation with nodes that may be gone
         if copy.name in own:
             copy.attr["value"].tensor.string_val[:] = [own[copy.name]]
-
-
-def _restores_from(node: Any, checkpoint: str) -> bool:
-    return node.op in _RESTORES and node_of(node.input[0]) == checkpoint
 
 
 def ancestors(nodes: Mapping[str, Any], tensors: Iterable[str], ends: Collection[str] = ()) -> set[str]:

@@ -210,7 +210,9 @@ def freeze(
     """
     file = SavedFile(directory)
     target = find_target(file, path or directory, signature, inputs, output, loaded, given)
-    if _has_modules(target.function):
+    definition = target.function.graph.as_graph_def()
+    bodies = [definition.node, *(body.node_def for body in definition.library.function)]
+    if any(node.op == MODULE for body in bodies for node in body):
         view, tensor, kept, compared = _translated(target)
     else:
         (view, tensor), kept, compared = _as_view(target, translated=False), "", None
@@ -232,12 +234,6 @@ def freeze(
     ).at_position(position)
 
 
-def _has_modules(function: Any) -> bool:
-    definition = function.graph.as_graph_def()
-    bodies = [definition.node, *(body.node_def for body in definition.library.function)]
-    return any(node.op == MODULE for body in bodies for node in body)
-
-
 def _translated(target: Target) -> tuple[GraphView, str, str, str | None]:
     """Return a function's graph with its modules translated, why not if they are not, and how its gradient compares.
 
@@ -255,15 +251,7 @@ def _translated(target: Target) -> tuple[GraphView, str, str, str | None]:
 
 
 def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
-    """Return a function as a pure graph, and the output's name in it.
-
-    Parameters
-    ----------
-    target
-        The function.
-    translated
-        Whether modules of JAX and PyTorch become operations of TensorFlow.
-    """
+    """Return a function as a pure graph, modules of JAX and PyTorch ``translated`` or not, and its output's name."""
     graph_def, weights, renamed, state = _without_variables(target.function, target.constants, translated)
     tensor = renamed.get(target.output.name, target.output.name)
     # Control edges order reads and writes of variables, of which none are left that count.
@@ -293,14 +281,7 @@ def _without_variables(
     it. TensorFlow's own conversion to constants does the rest: it removes variables that a loop carries or that are
     looked up row by row, and inlines calls.
 
-    Parameters
-    ----------
-    function
-        The concrete function.
-    constants
-        Values of its inputs, by node name.
-    translated
-        Whether modules of JAX and PyTorch become operations of TensorFlow.
+    ``constants`` are values of inputs by node name; ``translated`` is as for ``_as_view``.
 
     Returns
     -------
@@ -460,23 +441,9 @@ def _check_not_random(
 ) -> None:
     """Refuse a file that gives other scores at every call, or that cannot be differentiated.
 
-    A map would be of no single score.
-
-    Parameters
-    ----------
-    target
-        The function.
-    pure
-        What its output needs of its graph, without control edges.
-    state
-        Nodes that read what the graph itself writes.
-    gives_file_scores
-        Returns whether the pure graph computes the scores of the file; called where all that seems random is state.
-
-    Raises
-    ------
-    BadInput
-        If it is refused.
+    A map would be of no single score. ``pure`` is what the output needs of the graph, ``state`` the nodes that read
+    what the graph itself writes. ``gives_file_scores`` returns whether ``pure`` computes the scores of the file; it is
+    called where all that seems random is state.
     """
     if frame := next((node.name for node in pure.node if node.op in ("Enter", "RefEnter")), None):
         raise BadInput(

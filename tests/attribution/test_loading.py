@@ -40,6 +40,13 @@ MIXED = {
         tf.reshape((r := tf.reshape(x, (-1, 2, 6))) - tf.reduce_mean(r, 1, keepdims=True), (-1, 6)), WEIGHTS
     ),
     "neighbor": lambda x: tf.matmul(x, WEIGHTS) + 0.01 * tf.roll(tf.matmul(x, WEIGHTS), 1, axis=0),
+    "two rows as one": lambda x: tf.reshape(tf.concat([x, x], 0), (-1, 12))[:, :6] @ WEIGHTS,
+    "last row first": lambda x: tf.matmul(x, WEIGHTS)[::-1],
+    "another row": lambda x: tf.gather(tf.matmul(x, WEIGHTS), tf.argmax(x[:, :2], axis=1)),
+    "sum over all rows of another": lambda x: tf.einsum("ab,cb->ab", tf.matmul(x, WEIGHTS), tf.matmul(x, WEIGHTS)),
+    "softmax of one number a row": lambda x: tf.nn.softmax(tf.reduce_sum(x, axis=1))[:, tf.newaxis] * WEIGHTS[:1],
+    "kernel of the rows": lambda x: tf.matmul(x, WEIGHTS) @ tf.matmul(x, x @ WEIGHTS, transpose_a=True)[:3],
+    "numbered by a sum of ones": lambda x: tf.matmul(x, WEIGHTS) + tf.cumsum(tf.ones((tf.shape(x)[0], 1))),
 }
 
 
@@ -70,19 +77,35 @@ def test_batch_normalization_in_training_mode_is_refused(place, tmp_path):
         attribution.load_model(tmp_path)
 
 
+def convolutions(x):
+    kernel = np.random.default_rng(2).normal(size=(3, 3, 2, 6)).astype(np.float32)
+    x = tf.nn.conv2d(tf.reshape(x, (-1, 8, 8, 2)), kernel, 1, "SAME")
+    x = tf.compat.v1.nn.fused_batch_norm(x, *np.ones((4, 6), np.float32), is_training=False)[0]
+    x = tf.nn.conv2d_transpose(x, kernel, (tf.shape(x)[0], 16, 16, 2), 2)
+    return tf.nn.softmax(tf.reduce_mean(tf.nn.max_pool(x, 2, 2, "VALID"), (1, 2)))
+
+
 APART = {
+    "convolutions": (convolutions, spec(None, 128)),
+    "words": (lambda x: tf.reduce_sum(tf.gather(WEIGHTS, x), 1), spec(None, 4, dtype=tf.int32)),
     "linear": (lambda x: tf.matmul(x, WEIGHTS), spec(None, 6)),
-    "one row at a time": (lambda x: tf.matmul(x, WEIGHTS), spec(1, 6)),
     "double precision": (lambda x: tf.matmul(x, tf.cast(WEIGHTS, tf.float64)), spec(None, 6, dtype=tf.float64)),
-    "identifiers": (lambda x: tf.reduce_sum(tf.gather(WEIGHTS, x), 1), spec(None, None, dtype=tf.int32)),
     "normalized rows": (lambda x: tf.math.l2_normalize(tf.matmul(x, WEIGHTS), axis=1), spec(None, 6)),
+    "a token in front": (
+        lambda x: tf.concat([tf.tile(WEIGHTS[:1], (tf.shape(x)[0], 1)), x @ WEIGHTS], 1), spec(None, 6)
+    ),
+    "one row at a time": (lambda x: tf.matmul(x, WEIGHTS), spec(1, 6)),
+    "identifiers": (lambda x: tf.reduce_sum(tf.gather(WEIGHTS, x), 1), spec(None, None, dtype=tf.int32)),
     "not a number": (lambda x: tf.math.log(tf.matmul(x, WEIGHTS)), spec(None, 6)),
     "another size than is tried": (lambda x: tf.matmul(tf.reshape(x, (-1, 6)), WEIGHTS), spec(None, None)),
-}
+}  # fmt: skip
+BY_OPERATIONS = [*APART][:6]
 
 
 @pytest.mark.parametrize("network", APART)
-def test_rows_of_their_own_load(network, tmp_path):
+def test_rows_of_their_own_load(network, tmp_path, monkeypatch):
+    if network in BY_OPERATIONS:
+        monkeypatch.setattr(attribution.loading, "_check_rows", None)  # they are not tried
     function, wanted = APART[network]
     model = attribution.load_model(save(tmp_path, lambda x: {"scores": function(x)}, wanted))
     assert model.counts == {}  # trials are not counted

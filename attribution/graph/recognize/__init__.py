@@ -33,11 +33,6 @@ def recognize(
         Tensors of the graph's placeholders that are not inputs, by node name.
     outputs
         Names of the tensors that stay, by the same names; what they do not depend on may go.
-
-    Returns
-    -------
-    tf.compat.v1.GraphDef
-        The graph.
     """
     graph = Graph(graph_def, weights, outputs)
     graph.apply(patterns.MEANS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -202,12 +203,6 @@ def _lookup(graph: Graph, node: Any) -> bool:
     return graph.shape(found) == graph.shape(node) and graph.replace(node, lambda x: x, [found])
 
 
-def _letters_of(node: Any) -> list[list[str]]:
-    """Return the letters of an Einsum's inputs, and of its output."""
-    inputs, output = node.attr["equation"].s.decode().split("->")
-    return [list(one) for one in (*inputs.split(","), output)]
-
-
 def _step_of_a_cell(graph: Graph, node: Any) -> bool:
     """Multiply one step alone, where a recurrent cell takes it from a product and bias of all steps.
 
@@ -223,7 +218,7 @@ def _step_of_a_cell(graph: Graph, node: Any) -> bool:
     if product.op != "Einsum" or graph.shape(bias) != width or graph.shape(sliced)[-1:] != width:
         return False
     x, kernel = graph.inputs(product)
-    given, weights, output = _letters_of(product)
+    given, weights, output = map(list, re.split(",|->", product.attr["equation"].s.decode()))  # letters of axes
     if kernel.op == "BroadcastTo":  # a copy for each step
         kernel, weights = graph.up(kernel.input[0]), weights[-2:]
     is_one = all(size == 1 for size in graph.shape(kernel)[:-2]) and graph.is_constant(kernel)

@@ -66,13 +66,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
 
 
 def elementwise(operation: Operation, operands: list[Value]) -> Value:
-    """Return a result whose values depend on the operands' values at the same place.
-
-    Raises
-    ------
-    Untranslatable
-        If there is no such operation.
-    """
+    """Return a result whose values depend on the operands' values at the same place."""
     if operation.name not in _ELEMENTWISE:
         raise Untranslatable(operation.kind)
     return _at_each_place(operation.types[0], operands, _ELEMENTWISE[operation.name])
@@ -136,10 +130,6 @@ def _constant(operation: Operation, _: list[Value]) -> Value:
     return Value(kind, found)
 
 
-def _dimension_size(operation: Operation, operands: list[Value]) -> Value:
-    return Value(operation.types[0], items=[operands[0].size(operation.integers("dim")[0])])
-
-
 def _broadcast(operation: Operation, operands: list[Value]) -> Value:
     """Return a value with other axes, of which those that are new or have one place are stretched."""
     kind, operand, places = operation.types[0], operands[0], operation.integers("dims")
@@ -179,20 +169,12 @@ def reshaped(kind: Type, operand: Value, shape: Sequence[Value] = ()) -> Value:
         return Value(kind, operand.short(), frozenset(range(len(sizes))), sizes)
     if kind.sizes.count(None) != 1 or 0 in kind.sizes:
         return Value(kind, sizes=sizes, origin=operand, later=lambda: run(tf.reshape, operand.full(), vector(sizes)))
-    sizes[kind.sizes.index(None)] = _open_size(operand, kind)
+    # The one open size is the operand's if all others have the same product.
+    before = [size for size in operand.sizes if not isinstance(size, int)]
+    known = {math.prod(size for size in one.sizes if size is not None) for one in (operand.type, kind)}
+    sizes[kind.sizes.index(None)] = before[0] if len(before) == len(known) == 1 else None
     numbers = np.array([-1 if size is None else size for size in kind.sizes], np.int32)
     return Value(kind, sizes=sizes, origin=operand, later=lambda: run(tf.reshape, operand.full(), numbers))
-
-
-def _open_size(operand: Value, kind: Type) -> Any:
-    """Return the one open size of a result of other shape, if it is the operand's."""
-    before = [size for size in operand.sizes if not isinstance(size, int)]
-    is_same = len(before) == 1 and _product_of_known(operand.type) == _product_of_known(kind)
-    return before[0] if is_same else None
-
-
-def _product_of_known(kind: Type) -> int:
-    return math.prod(size for size in kind.sizes if size is not None)
 
 
 def _transpose(operation: Operation, operands: list[Value]) -> Value:
@@ -208,10 +190,6 @@ def _concatenate(operation: Operation, operands: list[Value]) -> Value:
         lengths = [one.size(axis) for one in operands]
         sizes[axis] = functools.reduce(functools.partial(combined, "add"), lengths)
     return Value(kind, run(tf.concat, [operand.full() for operand in operands], axis), sizes=sizes)
-
-
-def _slice(operation: Operation, operands: list[Value]) -> Value:
-    return _cut(operation.types[0], operands[0], operation.slices)
 
 
 def _cut(kind: Type, operand: Value, parts: list[slice], taken: Sequence[Any] = ()) -> Value:
@@ -338,13 +316,7 @@ REDUCTIONS: dict[str, tuple[Callable[..., Any], float]] = {
 
 
 def joining(operation: Operation, start: Value) -> str:
-    """Return the operation by which a reduction joins two values.
-
-    Raises
-    ------
-    Untranslatable
-        If it does more, or starts from a value that changes the result.
-    """
+    """Return the operation by which a reduction joins two values and does no more, starting from its neutral value."""
     found = re.search(r"applies [\w]+\.(\w+)", operation.text)
     body = operation.regions[0].operations if operation.regions else []
     name = found[1] if found else body[0].name if len(body) == 2 else ""
@@ -515,9 +487,11 @@ def _is_everywhere(value: Value, number: float) -> bool:
 TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
     "maximum": _maximum, "select": _select, "compare": _compare, "convert": _convert,
     "custom_call": _custom_call, "constant": _constant,
-    "get_dimension_size": _dimension_size, "broadcast_in_dim": _broadcast, "dynamic_broadcast_in_dim": _broadcast,
+    "get_dimension_size": lambda one, operands: Value(one.types[0], items=[operands[0].size(one.integers("dim")[0])]),
+    "broadcast_in_dim": _broadcast, "dynamic_broadcast_in_dim": _broadcast,
     "reshape": _reshape, "dynamic_reshape": _reshape, "transpose": _transpose, "concatenate": _concatenate,
-    "slice": _slice, "real_dynamic_slice": _real_dynamic_slice, "dynamic_slice": _dynamic_slice,
+    "slice": lambda operation, operands: _cut(operation.types[0], operands[0], operation.slices),
+    "real_dynamic_slice": _real_dynamic_slice, "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "iota": _iota, "dynamic_iota": _iota,
     "batch_norm_inference": _normalized, "batch_norm_training": _normalized_alone, "reverse": _reverse,
     "reduce": _reduce, "dot_general": _dot_general, "gather": _gather, "dynamic_gather": _gather,

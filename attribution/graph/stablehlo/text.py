@@ -108,13 +108,7 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def read(text: str) -> tuple[list[Type], Region]:
-    """Return the types of the arguments of a module's ``main`` and its body.
-
-    Raises
-    ------
-    Untranslatable
-        If the text has another form.
-    """
+    """Return the types of the arguments of a module's ``main`` and its body."""
     places = _Places(text)
     lines = (line.strip() for line in text.splitlines() if not line.startswith("#"))
     main = next((line for line in lines if line.startswith("func.func") and "@main(" in line), None)
@@ -149,13 +143,7 @@ def read(text: str) -> tuple[list[Type], Region]:
 
 
 def array(text: str, kind: Type) -> np.ndarray:
-    """Return a constant that is written as ``dense<...>``.
-
-    Raises
-    ------
-    Untranslatable
-        If it is written otherwise, or its shape is open.
-    """
+    """Return a constant that is written as ``dense<...>``."""
     found = re.search(r"dense<(.*)>", text, re.DOTALL)
     if not found or None in kind.sizes:
         raise Untranslatable(f"a constant written as {text[:40]}")
@@ -182,14 +170,12 @@ def _types(text: str) -> list[Type]:
     text = text.rpartition("->")[2]
     if _TENSOR.sub("", text).strip("(), "):
         raise Untranslatable(f"the type {text.strip()[:60]}")
-    found = _TENSOR.findall(text)
-    return [_type(sizes, kind) for sizes, kind in found]
-
-
-def _type(sizes: str, kind: str) -> Type:
-    if kind not in _TYPES:
-        raise Untranslatable(f"numbers of the type {kind}")
-    return Type(tuple(None if size == "?" else int(size) for size in sizes.split("x")[:-1]), _TYPES[kind])
+    types = []
+    for sizes, kind in _TENSOR.findall(text):
+        if kind not in _TYPES:
+            raise Untranslatable(f"numbers of the type {kind}")
+        types.append(Type(tuple(None if size == "?" else int(size) for size in sizes.split("x")[:-1]), _TYPES[kind]))
+    return types
 
 
 def _signature(line: str) -> list[tuple[str, Type]]:

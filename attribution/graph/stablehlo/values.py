@@ -9,6 +9,7 @@ list, each of them a number or a scalar tensor.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -105,7 +106,8 @@ class Value:
                 sizes = [self.size(axis) for axis in range(self.rank)]
                 known = [size for size in sizes if isinstance(size, int)]
                 # Small programs can hold huge constants: those stay a broadcast.
-                broadcast = tf.broadcast_to if math.prod(known) > _MOST_FOLDED else _broadcast
+                is_huge = math.prod(known) > _MOST_FOLDED
+                broadcast = tf.broadcast_to if is_huge else functools.partial(run, tf.broadcast_to)
                 self.array = broadcast(short, vector(sizes))
             self.stretched = frozenset()
         return self.array
@@ -123,10 +125,6 @@ def run(function: Callable[..., Any], *arguments: Any) -> Any:
     with _tf_internals.eagerly(), tf.device("CPU"):
         result = np.asarray(function(*arguments))
     return result if result.size <= _MOST_FOLDED else function(*arguments)
-
-
-def _broadcast(x: Any, sizes: Any) -> Any:
-    return run(tf.broadcast_to, x, sizes)
 
 
 def vector(items: Sequence[Any]) -> Any:

@@ -100,7 +100,9 @@ def _convolved(x: Any, kernel: Any, window: _Window, groups: int) -> Any:
         if groups > 1 or set(dilations) != {1}:
             raise Untranslatable("stablehlo.convolution over 3 axes with groups or gaps")
         return tf.nn.conv3d(x, kernel, (1, *strides, 1), padding)
-    is_depthwise = groups > 1 and groups == x.shape[-1] and _is_of_depthwise(window)
+    # TensorFlow's depthwise convolution has equal strides, which are 1 beside gaps.
+    has_strides = len(set(strides)) == 1 and (strides[0] == 1 or set(dilations) == {1})
+    is_depthwise = groups > 1 and groups == x.shape[-1] and has_strides
     if is_depthwise:
         kernel = run(tf.reshape, kernel, [*window.size, groups, kernel.shape[-1] // groups])
     if count == 1:
@@ -109,11 +111,6 @@ def _convolved(x: Any, kernel: Any, window: _Window, groups: int) -> Any:
     convolve = tf.nn.depthwise_conv2d if is_depthwise else tf.nn.conv2d
     found = convolve(x, kernel, (1, *strides, 1), padding, dilations=dilations)
     return tf.squeeze(found, 1) if count == 1 else found
-
-
-def _is_of_depthwise(window: _Window) -> bool:
-    """Return whether TensorFlow's depthwise convolution has the strides, which are equal, and 1 beside gaps."""
-    return len(set(window.stride)) == 1 and (window.stride[0] == 1 or set(window.dilation) == {1})
 
 
 def _transposed(x: Any, kernel: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any]) -> Any:
