@@ -28,7 +28,6 @@ from attribution.methods.libraries import read_toml
 from attribution.methods.registry import ARRAYS, Method
 from attribution.reading import read_array
 from attribution.savedmodel.op_allowlist import trusted
-from attribution.tensorflow_log import keep_freed_memory
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
 _Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
@@ -61,7 +60,6 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
     if sys.stdout is None:  # closed by the caller
         sys.exit(_report("error: standard output is closed; redirect it, for example to /dev/null", 2))
     quiet_tensorflow()
-    keep_freed_memory()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # of characters that its encoding lacks
     try:

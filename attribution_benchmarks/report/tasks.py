@@ -132,7 +132,7 @@ def _begin(is_trusted: bool) -> None:
     parent = multiprocessing.parent_process()
     if parent is None or not parent.is_alive():
         os._exit(1)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=lambda: (parent.join(), os.kill(os.getpid(), signal.SIGKILL)), daemon=True).start()
     # The platform's default, as in any other process. With the fork server's, locks of a killed child leak.
     multiprocessing.set_start_method(None, force=True)
     os.dup2(2, 1)
@@ -141,12 +141,6 @@ def _begin(is_trusted: bool) -> None:
     if "tensorflow" in sys.modules:
         list_devices()
     _CHILD.enter_context(op_allowlist.trusted(is_trusted))
-
-
-def _end_with(parent: Any) -> None:
-    """Kill this process when its parent has ended."""
-    parent.join()
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextlib.contextmanager
