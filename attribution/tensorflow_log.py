@@ -1,7 +1,8 @@
-"""TensorFlow's import without JAX and Matplotlib, and in commands its log without uninformative lines.
+"""TensorFlow's import without parts that few programs need, and in commands its log without uninformative lines.
 
-TensorFlow and Keras import both packages where they happen to be installed, for converters and galleries. Imports no
-TensorFlow until a function is called.
+TensorFlow and Keras import JAX and Matplotlib where they happen to be installed, for converters and galleries. IPython
+and those parts of Keras that import scikit-learn and OpenCV are loaded at their first use. Imports no TensorFlow until
+a function is called.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import logging
 import os
 import subprocess
@@ -56,19 +58,21 @@ def quiet_tensorflow() -> None:
 
 
 class _FirstImport(importlib.abc.MetaPathFinder):
-    """Wraps the loader of TensorFlow, once; raises ModuleNotFoundError for ``_UNNEEDED`` packages meanwhile."""
+    """Wraps the loader of TensorFlow, once; refuses ``_UNNEEDED`` modules, postpones those of ``_LATE``."""
 
     is_quiet = False
     thread: int | None = None  # of the import; other threads may import what they need
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Return TensorFlow's spec with another loader, and None for other modules."""
-        if self.thread == threading.get_ident() and fullname in _UNNEEDED and _JAX_BACKEND not in sys.modules:
+        is_within = self.thread == threading.get_ident()
+        if is_within and fullname in _UNNEEDED and _JAX_BACKEND not in sys.modules:
             raise ModuleNotFoundError(f"TensorFlow is imported without {fullname}", name=fullname)
-        if fullname != "tensorflow" or self.thread is not None:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec and spec.loader:
+        is_wanted = fullname in _LATE if is_within else fullname == "tensorflow" and self.thread is None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path) if is_wanted else None
+        if spec and spec.loader and is_within:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        elif spec and spec.loader:
             loader: Any = spec.loader
             load = loader.exec_module
 
@@ -88,6 +92,10 @@ class _FirstImport(importlib.abc.MetaPathFinder):
 
 
 _UNNEEDED, _JAX_BACKEND = ("jax", "matplotlib"), "keras.src.backend.jax"
+_LATE = (
+    "IPython", "keras.visualization", "keras.src.visualization", "keras._tf_keras.keras.visualization",
+    "keras.wrappers", "keras._tf_keras.keras.wrappers",
+)  # fmt: skip
 _FIRST_IMPORT = _FirstImport()
 if "tensorflow" not in sys.modules:
     sys.meta_path.insert(0, _FIRST_IMPORT)

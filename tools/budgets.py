@@ -9,7 +9,7 @@ from pathlib import Path
 
 BUDGETS = {  # name: (limit, files, files not counted)
     "attribution": (19_500, "attribution/*.py", []),
-    "attribution_benchmarks": (15_950, "attribution_benchmarks/*.py", []),
+    "attribution_benchmarks": (15_935, "attribution_benchmarks/*.py", []),
     "bim, clevr_xai, svea": (11_800, "bim/*.py clevr_xai/*.py svea/*.py", []),
     "scripts, tools, docs, setup.py": (3_890, "scripts/*.py tools/*.py docs/*.py setup.py", []),
     "tests": (33_530, "tests/*.py", ["tests/zoo", "tests/libraries"]),

@@ -155,7 +155,8 @@ def prepare(
     found = {} if from_files else benchmark.with_parameters(_resolved(benchmark, chosen), settings)
     return Run(
         benchmark, settings, selected, tuple(chosen), _with_map_error(found, settings), store or ScoreStore(None),
-        progress, in_worker, place=place, metric_places=_places(metrics or selected),
+        progress, in_worker, place=place,
+        metric_places=tuple(one if isinstance(one, str) else one.name for one in metrics or selected),
         published_rows=published_rows(tuple(chosen), benchmark.paper) if from_files else {},
     )  # fmt: skip
 
@@ -175,22 +176,16 @@ def _with_map_error(found: Chosen, settings: RunSettings) -> Chosen:
     if not error:
         return found
     return {
-        name: (method, {**given, "map_error": error} if _takes_map_error(method) else given)
+        name: (method, {**given, "map_error": error})
+        if "map_error" in getattr(method, "defaults", ()) and not is_preset(method.name)
+        else (method, given)
         for name, (method, given) in found.items()
     }
-
-
-def _takes_map_error(method: Any) -> bool:
-    return "map_error" in getattr(method, "defaults", ()) and not is_preset(method.name)
 
 
 def default_store(benchmark: Benchmark, settings: RunSettings) -> ScoreStore:
     """Return the store in which a command keeps the numbers of a benchmark; in memory if it has none."""
     return ScoreStore(benchmark.default_scores_dir(settings) or None)
-
-
-def _places(metrics: Iterable[str | Metric]) -> tuple[str, ...]:
-    return tuple(metric if isinstance(metric, str) else metric.name for metric in metrics)
 
 
 def _check_maps(settings: MapSettings, methods: Iterable[str]) -> None:

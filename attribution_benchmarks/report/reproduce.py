@@ -25,7 +25,6 @@ import pathlib
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from absl import flags
 
@@ -131,8 +130,9 @@ def main(flag_values: flags.FlagValues) -> None:
         ):  # fmt: skip
             found.take(task, answer)
         results = [found.result(task) for task in tasks if not task.network]
-        _write_tables(request.directory, results)
         for result in results:
+            for suffix in ("txt", "json", "csv", "md") if not result.failed else ():
+                result.scores.save(request.directory / "tables" / f"{result.task.name}.{suffix}")
             print_text(f"{result.task.title}\n{result.task.note}\n\n{result.scores.text or result.failed}\n\n")
         print_text(_publish(results, found, request, flag_values) + "\n")
     print_line(f"open {request.directory / 'index.html'}", file=sys.stderr, flush=True)
@@ -141,12 +141,6 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput(f"{listed(result.task.title for result in failed)} could not be computed: {failed[0].failed}")
     if request.model and not found.fits:
         raise BadInput(f"{_fits_none(request)} {' '.join(found.notes)}")
-
-
-def _write_tables(directory: pathlib.Path, results: Sequence[Result]) -> None:
-    for result in results:
-        for suffix in ("txt", "json", "csv", "md") if not result.failed else ():
-            result.scores.save(directory / "tables" / f"{result.task.name}.{suffix}")
 
 
 class Found:
@@ -215,16 +209,13 @@ def _over_networks(task: ReportTask, parts: Sequence[Scores]) -> Scores:
     """Return the scores over networks; curves, other rows and a second table are of the benchmark's own network."""
     own = parts[0]
     found = published.with_rows(Scores(groups=published.over_networks(parts), titles=own.titles), task)
-    rows = [row for row in own.rows if not any(_same(row, one) for one in found.rows)]
+    keys = ("method", "metric", "questions", "ground_truth", "pooling", "subset", "of", "removed")
+    known = {tuple(map(row.get, keys)) for row in found.rows}
+    rows = [row for row in own.rows if tuple(map(row.get, keys)) not in known]
     return dataclasses.replace(
         own, rows=[*found.rows, *rows], groups=found.groups, text=f"{found.text}\n{own.text}",
         markdown=f"{found.markdown}\n{own.markdown}",
     )  # fmt: skip
-
-
-def _same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    keys = ("method", "metric", "questions", "ground_truth", "pooling", "subset", "of", "removed")
-    return all(row.get(key) == other.get(key) for key in keys)
 
 
 @dataclasses.dataclass(frozen=True)
