@@ -24,12 +24,7 @@ class MissedSum(UserWarning):
 
 
 def printable(text: str) -> str:
-    """Return text with every control character escaped, newlines included.
-
-    A name from a file cannot move the terminal's cursor, reverse the direction of text, or start a line.
-    """
-    if text.isprintable():
-        return text
+    """Return text with every control character escaped: a name from a file cannot start a line or move the cursor."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -81,8 +76,6 @@ def described(error: BaseException, limit: int = 300) -> str:
     """Return the type and message of an exception of user code on one line; its message may raise another."""
     try:
         words = shortened(error, limit)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
+    except Exception:
         words = "its message cannot be printed"
     return ": ".join(filter(None, (type(error).__name__, words)))

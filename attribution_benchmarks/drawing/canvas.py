@@ -1,4 +1,4 @@
-"""A canvas for drawings: smooth shapes in unit coordinates, transformed by an affine pose, with their silhouette.
+"""A canvas for drawings: smooth shapes in unit coordinates, posed, with their silhouette; palettes and light.
 
 Pillow fills the polygons; curves are sampled by NumPy, so that the pose is one matrix product. Points are arrays of
 shape (P, 2), or strings in the syntax of SVG's ``points``: "0,0 1,0 0.5,0.8".
@@ -6,6 +6,7 @@ shape (P, 2), or strings in the syntax of SVG's ``points``: "0,0 1,0 0.5,0.8".
 
 from __future__ import annotations
 
+import colorsys
 import contextlib
 from collections.abc import Iterator
 
@@ -160,3 +161,26 @@ def _colour(colour) -> tuple[int, int, int]:
 
 def _byte(value: float) -> int:
     return min(255, max(0, int(value)))
+
+
+def palette(rng: np.random.Generator) -> list[np.ndarray]:
+    """Return three contrasting colours of any hue; half of the palettes are muted, half vivid."""
+    vivid = rng.random() < 0.5
+    hue = rng.random()
+    value = rng.uniform(0.45, 0.95)
+    saturation = rng.uniform(0.45, 0.9) if vivid else rng.uniform(0.03, 0.4)
+    hues = (hue, hue + rng.uniform(0.25, 0.75), hue + rng.uniform(-0.08, 0.08))
+    values = (value, value - 0.45 if value > 0.7 else value + 0.4, min(1.0, value + 0.18))
+    saturations = (saturation, saturation * rng.uniform(0.5, 1.1), saturation * 0.5)
+    return [
+        255 * np.array(colorsys.hsv_to_rgb(h % 1.0, min(1.0, s), np.clip(v, 0.08, 1.0)))
+        for h, s, v in zip(hues, saturations, values, strict=True)
+    ]
+
+
+def brightness_field(size: int, rng: np.random.Generator) -> np.ndarray:
+    """Return a smooth brightness field around 1, (size, size) float32."""
+    y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j].astype(np.float32)
+    angle, bow = rng.uniform(0, 2 * np.pi), rng.uniform(0.5, 2.0)
+    slope = np.cos(angle) * x + np.sin(angle) * y
+    return 1 + 0.16 * slope + 0.06 * np.sin(bow * 3 * (x - y) + angle)

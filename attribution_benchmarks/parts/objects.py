@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.drawing.appearance import brightness_field, palette
-from attribution_benchmarks.drawing.canvas import Canvas
+from attribution_benchmarks.drawing.canvas import Canvas, brightness_field, palette
 from attribution_benchmarks.metrics.descriptions import read_toml
 from attribution_benchmarks.parts.classes import CLASSES, PARTS
 from attribution_benchmarks.stats.coalitions import coalitions

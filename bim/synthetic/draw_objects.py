@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attribution_benchmarks.drawing.appearance import brightness_field, palette
-from attribution_benchmarks.drawing.canvas import Canvas
+from attribution_benchmarks.drawing.canvas import Canvas, brightness_field, palette
 
 _DARK = (28, 26, 30)
 
