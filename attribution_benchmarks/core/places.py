@@ -17,6 +17,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",
         "sequences": "attribution_benchmarks.exact.sequences:BENCHMARK",
         "clevr_xai_contrast": "clevr_xai.contrast:BENCHMARK",
+        "clevr_xai_words": "clevr_xai.words:BENCHMARK",
         "parts": "attribution_benchmarks.parts.definition:BENCHMARK",
     }
 )
