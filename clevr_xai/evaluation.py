@@ -390,7 +390,7 @@ class ClevrXaiEvaluation(Evaluation):
         return lines
 
     def notes(self, scores: Scores) -> list[str]:
-        """Compare the scores with the poster's, and say what the controls change."""
+        """Compare the scores with the poster's."""
         return [*undefined_notes(scores.groups), *notes.notes(scores, self.settings.seed)]
 
     def data_fingerprints(self) -> dict[str, str]:

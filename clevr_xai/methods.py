@@ -123,7 +123,6 @@ CONTROLS = {
 }
 BY_DEFAULT = tuple(name for name in CONTROLS if name != GROUND_TRUTH.name)  # the truth has all of mass and rank
 MAPS = {name: control for name, control in CONTROLS.items() if control.maps}  # they know no network
-OF_METHODS = {name: control.title for name, control in CONTROLS.items() if name not in MAPS}  # under a method's name
 
 
 def asked_of(dataset, network, names: Sequence[str], random_networks: int = NETWORKS) -> list[Control]:
