@@ -138,7 +138,7 @@ _OF_IMAGES = ("grad_cam", "guided_grad_cam", "score_cam", "lrp_clevr_xai")
 _OF_RELUS = ("guided_backprop", "deconvnet")
 METHODS = (
     "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "lrp_epsilon", "lrp_gamma",
-    "lrp_alpha1beta0", "lrp_attn", "excitation_backprop", "deeplift", "occlusion",
+    "lrp_alpha1beta0", "excitation_backprop", "deeplift", "occlusion",
 )  # fmt: skip
 
 

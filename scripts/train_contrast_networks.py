@@ -101,14 +101,16 @@ def cue_batch(data: TrainingSet, cue: cues.Cue, role: str, rng: np.random.Genera
     )  # fmt: skip
 
 
-def with_states(network: keras.Model) -> keras.Model:
-    """Return a network as it is trained, with the tile's colour in its cell as a second output."""
+def in_training(network: keras.Model, cue: str) -> keras.Model:
+    """Return a network as it is trained; with a tile, whose colour in its cell is a second output."""
     import keras
     from keras import layers, ops
 
     from clevr_xai import training
 
     whole = training.training_model(network, 1)
+    if cue == WORD:
+        return keras.Model(whole.input, {"answer": whole.output["answer"]})
     features = whole.get_layer("see").input  # (N, cells, channels)
     cell = keras.Input((), dtype="int32", name="cell")
     there = layers.Dot(axes=1)([ops.one_hot(cell, features.shape[1]), features])
@@ -158,7 +160,7 @@ def trained(
     state = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     batch = word_batch if cue == WORD else functools.partial(cue_batch, cue=cues.CUES[cue])
     training.train(
-        training.training_model(network, 1) if cue == WORD else with_states(network),
+        in_training(network, cue),
         lambda step: batch(data, role=role, rng=np.random.default_rng((seed, step)), step=step),
         steps,
         schedule,
