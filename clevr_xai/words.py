@@ -31,7 +31,7 @@ from clevr_xai.vocabulary import ANSWERS, PADDING, QUESTION_WORDS, SYNONYMS, wor
 
 LENGTH = 12  # words of a question with the cue in front; fixed in the files, so that relevance passes their recurrence
 CUE = 'a word in front of the question that is one of the answers to it, such as "Red. What color is the large cube?"'
-_ASKED = {"material": ("material", "made")}  # words that say which attribute is asked for; else its name
+_ASKED = {"material": ("material", "made"), "size": ("size", "big")}  # words that ask for an attribute; else its name
 _POOLING = {"mass": "sum,abs", "rank": "sum,abs"}
 
 

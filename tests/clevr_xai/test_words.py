@@ -38,6 +38,7 @@ def program(asked, **values):
         ),
         ("What is the red block made of?", program("material", color="red", shape="cube"), ["red", "block"], ["made"]),
         ("What is the material of the big thing?", program("material", size="large"), ["big"], ["material"]),
+        ("How big is the red ball?", program("size", color="red", shape="sphere"), ["red", "ball"], ["big"]),
         ("The matte object has what shape?", program("shape", material="rubber"), ["matte"], ["shape"]),
     ],
 )
