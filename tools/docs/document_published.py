@@ -2,8 +2,8 @@
 
     python -m tools.docs.document_published
 
-Each cell is a mean over inputs and networks with its 95 % interval. Rank correlations compare the orders of the methods
-that both columns have.
+Each cell is a mean over inputs and networks with its 95 % interval, unless that is a point. Rank correlations compare
+the orders of the methods that both columns have.
 
 Cost: seconds.
 """
@@ -30,8 +30,7 @@ TABLES = {  # part of the page: set, metric -> heading; the first one sorts
     ),
     "words": (
         "clevr_xai_words",
-        {"cue_mass": "mass on the first word", "target_in_reader": "mass on the object's words",
-         "rank_in_reader": "rank of these", "program_in_reader": "mass on the program's words"},
+        {"cue_mass": "first word", "target_in_reader": "object's words", "program_in_reader": "program's words"},
     ),
 }  # fmt: skip
 ORDERS = {  # what is compared: sets and metrics
@@ -65,7 +64,7 @@ def table(task: str, headings: dict[str, str]) -> str:
         ]
         for row in sorted(rows, key=lambda row: -row["value"]):
             value, low, high = (round(row[key], 2) + 0.0 for key in ("value", "low", "high"))  # no minus zero
-            text = f"{value:.2f} ({low:.2f} to {high:.2f})"
+            text = f"{value:.2f}" + (f" ({low:.2f} to {high:.2f})" if high > low else "")
             cells.setdefault(titles[row["method"]], {})[metric] = text
     body = [[title, *(of.get(metric, "–") for metric in headings)] for title, of in cells.items()]
     return markdown_table(["map", *headings.values()], body)
