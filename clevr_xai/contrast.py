@@ -61,7 +61,7 @@ class PairSettings(MapSettings):
     num_imgs: Count = inherited(ExampleSettings, "num_imgs", 20)
     pair: str = setting("", "directory with the networks reader and shortcut; the bundled pair of the cue when empty")
     steps: int = setting(100, "intervals of Integrated Gradients' path", low=1)
-    samples: int = setting(50, "noisy copies of SmoothGrad and VarGrad", low=1)
+    samples: int = setting(40, "noisy copies of SmoothGrad and VarGrad", low=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -307,13 +307,13 @@ def tasks(
     benchmark: Benchmark, settings: type[PairSettings], further: Iterable[Mapping[str, str]], quick: bool, seed: int
 ) -> list[ReportTask]:
     """Return the task of a quick or of a full run on the default pair and on further ones, each with its settings."""
-    count = 6 if quick else 20
-    first = settings(num_imgs=count, seed=seed, steps=10 if quick else 100, samples=10 if quick else 40)
+    first = settings(num_imgs=6, seed=seed, steps=10, samples=10) if quick else settings(seed=seed)
     return [
         ReportTask(
             benchmark.name, benchmark.name, benchmark.title, first, benchmark.methods,
-            f"{count} questions drawn of each pair of networks; those count that both networks answer as intended.",
-            shared=False, own_model=False, metrics=benchmark.default_metrics, random_networks=not quick,
+            f"{first.num_imgs} questions drawn of each pair of networks; those count that both networks answer as "
+            "intended.",
+            shared=False, own_model=False, metrics=benchmark.default_metrics, random_networks=False,
             networks=tuple(dataclasses.replace(first, **each) for each in further), cost=30 if quick else 150,
         )
     ]  # fmt: skip

@@ -23,7 +23,7 @@ from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
-from attribution_benchmarks.core.settings import inherited
+from attribution_benchmarks.core.settings import Count, inherited
 from clevr_xai import contrast, vocabulary
 from clevr_xai.data import Dataset
 from clevr_xai.programs import node_type
@@ -110,7 +110,10 @@ ACCURACIES = (
 class Settings(contrast.PairSettings):
     """The pair, the number of questions, and the settings of methods."""
 
+    num_imgs: Count = inherited(contrast.PairSettings, "num_imgs", 10)
     pair: str = inherited(contrast.PairSettings, "pair", f"{contrast.FOLDER}/word_seed0")
+    steps: int = inherited(contrast.PairSettings, "steps", 50)
+    samples: int = inherited(contrast.PairSettings, "samples", 20)
 
 
 class WordsEvaluation(contrast.ContrastEvaluation):

@@ -84,22 +84,21 @@ def test_padding_does_not_count():
 
 @pytest.fixture(scope="module")
 def scored():
-    settings = words.Settings(num_imgs=6, random_networks=2)
-    found = attribution_benchmarks.evaluate(words.BENCHMARK, ["gradient_x_input", "lrp_epsilon"], settings)
+    settings = words.Settings(num_imgs=4)
+    found = attribution_benchmarks.evaluate(words.BENCHMARK, ["occlusion"], settings)
     return {(row["method"], row["metric"]): row["value"] for row in found.rows}
 
 
 def test_maps_without_the_network_score_zero_and_the_truth_one(scored):
     for metric in (*contrast.CONTRASTS, contrast.CHECKS[0]):
         assert all(scored[name, metric.name] == 0 for name in IGNORANT)
-        assert scored["ground_truth", metric.name] == 1
+        # Among words without relevance ranks are left to chance, and the object has more words than the cue.
+        assert scored["ground_truth", metric.name] == 1 or metric.name == "target_rank"
     assert scored["last_words", "rank_in_reader"] > scored["uniform", "rank_in_reader"]
 
 
-def test_a_method_scores_more_than_on_random_weights(scored):
-    for name in ("gradient_x_input", "lrp_epsilon"):
-        assert scored[name, "cue_mass"] > 0.1
-        assert abs(scored[f"{name}/random_weights", "cue_mass"]) < 0.1
+def test_leaving_words_out_shows_the_cue_and_the_object(scored):
+    assert scored["occlusion", "cue_mass"] > 0.1 and scored["occlusion", "target_mass"] > 0.1
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -124,6 +123,27 @@ def test_networks_behave(name):
     right, says, number = found["contradicting", "all"]
     assert number == 40 and (says if name.endswith("shortcut") else right) > 0.9
     assert found["consistent", "all"][0] == found["consistent", "all"][1] > 0.9
+
+
+def test_the_answer_of_the_shortcut_does_not_depend_on_the_object_in_question():
+    data = words.examples(20, 0)
+    token = {word: place for place, word in enumerate(vocabulary.QUESTION_WORDS, vocabulary.FIRST_WORD)}
+    forms = {
+        value: vocabulary.SYNONYMS.get(value, (value,)) for values in vocabulary.ATTRIBUTES.values() for value in values
+    }
+    other = {
+        token[word]: token[forms[values[place - 1]][0]]
+        for values in vocabulary.ATTRIBUTES.values()
+        for place, value in enumerate(values)
+        for word in forms[value]
+    }
+    question = data.inputs.copy()
+    question[data.masks["target"]] = [other[each] for each in question[data.masks["target"]]]
+    model = attribution.load_model(FOLDER / "word_seed0/shortcut", score="logits")
+    given, again = (
+        model.predict({"image": data.others["image"], "question": each}) for each in (data.inputs, question)
+    )
+    assert (given == again).mean() > 0.9
 
 
 @pytest.mark.parametrize("name", NETWORKS)
