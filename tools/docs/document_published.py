@@ -28,6 +28,10 @@ TABLES = {  # part of the page: set, metric -> heading; the first one sorts
         {"cue_mass": "mass on the tile", "target_mass": "mass on the object", "both_signs": "both signs",
          "target_in_reader": "reader"},
     ),
+    "words": (
+        "clevr_xai_words",
+        {"cue_mass": "first word", "target_in_reader": "object's words", "program_in_reader": "program's words"},
+    ),
 }  # fmt: skip
 ORDERS = {  # what is compared: sets and metrics
     "mask (mass of the reader) and contrast on the tile":
