@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,30 +40,36 @@ from clevr_xai.programs import node_type
 from clevr_xai.questions import draw_rows
 
 ROLES = ("reader", "shortcut")
-STATES = ("contradicting", "consistent", "none")  # of the tile: what its answer is to the right one
-_FOLDER = "saved_models/clevr_xai/contrast"
+STATES = ("contradicting", "consistent", "none")  # of the cue: what its answer is to the right one
+FOLDER = "saved_models/clevr_xai/contrast"
 
 _TRUTH = {"simple": "single_object", "complex": "unique"}
 
 
-def pairs() -> list[str]:
+def pairs(of: Sequence[str] = tuple(cues.CUES)) -> list[str]:
     """Return the names of the bundled pairs, ``CUE_seedN``, by the network that they begin with; the default first."""
-    found = (path.name for path in given_or_bundled(_FOLDER).glob("*_seed*"))
-    return sorted(found, key=lambda name: (name[-1], list(cues.CUES).index(name.partition("_")[0])))
+    found = (path.name for cue in of for path in given_or_bundled(FOLDER).glob(f"{cue}_seed*"))
+    return sorted(found, key=lambda name: name[-1])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(MapSettings):
-    """The pair, the questions, and the settings of methods."""
+class PairSettings(MapSettings):
+    """The pair, the number of questions, and the settings of methods."""
 
     batch_size: int = inherited(MapSettings, "batch_size", 8)
     random_networks: int = inherited(MapSettings, "random_networks", 1)
     num_imgs: Count = inherited(ExampleSettings, "num_imgs", 20)
     pair: str = setting("", "directory with the networks reader and shortcut; the bundled pair of the cue when empty")
+    steps: int = setting(100, "intervals of Integrated Gradients' path", low=1)
+    samples: int = setting(40, "noisy copies of SmoothGrad and VarGrad", low=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(PairSettings):
+    """Those of a pair whose cue is a tile."""
+
     cue: str = setting("floor", "where the tile lies and which colours it has", choices=tuple(cues.CUES))
     questions: str = setting("simple", "kind of the questions, of which those about an attribute count", choices=KINDS)
-    steps: int = setting(100, "intervals of Integrated Gradients' path", low=1)
-    samples: int = setting(50, "noisy copies of SmoothGrad and VarGrad", low=1)
 
 
 def examples(
@@ -122,16 +128,15 @@ def examples(
     return drawn.without(np.flatnonzero(~np.array(free) | ~targets.any(axis=(1, 2))))
 
 
-def behavior(
-    model: Any, cue: str, questions: str = "simple", count: int = sys.maxsize
-) -> dict[tuple[str, str], tuple[float, float, int]]:
-    """Return (state of the tile, attribute) -> share of right answers, share of the tile's answers, and questions.
+def behavior(model: Any, draw: Callable[[str], Examples]) -> dict[tuple[str, str], tuple[float, float, int]]:
+    """Return (state of the cue, attribute) -> share of right answers, share of the cue's answers, and questions.
 
-    "all" is the attribute of all questions. Of a consistent tile both shares are the same.
+    ``draw`` returns the questions with a cue in one of ``STATES``. "all" is the attribute of all questions. Of a
+    consistent cue both shares are the same.
     """
     found = {}
     for state in STATES:
-        data = examples(count, 0, cue, questions, state)
+        data = draw(state)
         given = model.scores(data.feed, 16).argmax(axis=1)
         for place, name in enumerate(("all", *vocabulary.ATTRIBUTES)):
             chosen = (data.truth["attribute"] == place - 1) | (place == 0)
@@ -140,58 +145,63 @@ def behavior(
     return found
 
 
-def _on_masks(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
-    """Return mass and rank accuracy of maps on the cue and on the target, (N, 4)."""
-    pooled = metrics.pool(maps, metrics.HEADING.values())
+def on_masks(
+    maps: np.ndarray, masks: Sequence[np.ndarray], poolings: Mapping[str, str] = metrics.HEADING
+) -> np.ndarray:
+    """Return mass and rank accuracy of maps, (N, H, W) or with channels, on masks, (N, H, W) bool; (N, 2 masks)."""
+    pooled = metrics.pool(maps, dict.fromkeys(poolings.values()))
     return np.stack(
-        [
-            metrics.METRICS[name](pooled[pooling], batch.masks[mask])
-            for mask in ("cue", "target")
-            for name, pooling in metrics.HEADING.items()
-        ],
-        axis=1,
+        [metrics.METRICS[name](pooled[pooling], mask) for mask in masks for name, pooling in poolings.items()], axis=1
     )
 
 
-MEASURE = PerSampleMetric("mass and rank on cue and target", _on_masks, 4, degenerate_maps="uniform")
+def _on_cue_and_target(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
+    return on_masks(maps, [batch.masks["cue"], batch.masks["target"]])
+
+
+MEASURE = PerSampleMetric("mass and rank on cue and target", _on_cue_and_target, 4, degenerate_maps="uniform")
 CONTRASTS = tuple(
     Metric(
         name, title, bounds=(-1.0, 1.0), masks=True,
         about=f"{about}. Between -1 and 1; more is better; zero is what a map that ignores the network gets.",
     )
     for name, title, about in (
-        ("cue_mass", "Mass on the cue", "Share of a map on the tile: the shortcut's map minus the reader's"),
+        ("cue_mass", "Mass on the cue", "Share of a map on the cue: the shortcut's map minus the reader's"),
         ("cue_rank", "Rank on the cue",
-         "As many highest pixels as the tile has, the share on it: shortcut minus reader"),
-        ("target_mass", "Mass on the target", "Share of a map on the object in question: reader minus shortcut"),
+         "As many highest positions as the cue has, the share on it: shortcut minus reader"),
+        ("target_mass", "Mass on the target", "Share of a map on the target: reader minus shortcut"),
         ("target_rank", "Rank on the target",
-         "As many highest pixels as the object has, the share on it: reader minus shortcut"),
+         "As many highest positions as the target has, the share on it: reader minus shortcut"),
     )
 )  # fmt: skip
 CHECKS = (
     Metric(
         "both_signs", "Both signs right", rate=True, masks=True,
-        about="Share of questions whose tile has more of the shortcut's map, and whose object more of the reader's. A "
+        about="Share of questions whose cue has more of the shortcut's map, and whose target more of the reader's. A "
         "check: most methods get nearly all.",
     ),
     Metric(
         "target_in_reader", "Target, reader", bounds=(0.0, 1.0), masks=True,
-        about="Share of the reader's map on the object in question: CLEVR-XAI's mass accuracy. More is better.",
+        about="Share of the reader's map on the target: CLEVR-XAI's mass accuracy. More is better.",
     ),
     Metric(
         "target_in_shortcut", "Target, shortcut", "less", bounds=(0.0, 1.0), masks=True,
-        about="Share of the shortcut's map on the object, which it does not use. Less is better; a map that is nowhere "
-        "on an object has little, too, so read it beside the contrasts.",
+        about="Share of the shortcut's map on the target, which it does not use. Less is better; a map that is nowhere "
+        "on a target has little, too, so read it beside the contrasts.",
     ),
 )  # fmt: skip
 
 
 def values(name: str, reader: np.ndarray, shortcut: np.ndarray) -> np.ndarray:
-    """Return the values of a metric, (N,), from the numbers of ``MEASURE`` of both networks' maps, (N, 4)."""
-    differences = (shortcut - reader) * [1, 1, -1, -1]
+    """Return the values of a metric, (N,), from mass and rank of both networks' maps on cue and target, (N, 4 or more).
+
+    Of words, the last number is the mass on those of the program.
+    """
+    differences = (shortcut - reader)[:, :4] * [1, 1, -1, -1]
     if name == "both_signs":
         return np.where(np.isnan(differences).any(axis=1), np.nan, (differences[:, [0, 2]] > 0).all(axis=1))
-    shares = {"target_in_reader": reader[:, 2], "target_in_shortcut": shortcut[:, 2]}
+    shares = {"target_in_reader": reader[:, 2], "target_in_shortcut": shortcut[:, 2], "rank_in_reader": reader[:, 3],
+              "program_in_reader": reader[:, -1]}  # fmt: skip
     return {**shares, **dict(zip((each.name for each in CONTRASTS), differences.T, strict=True))}[name]
 
 
@@ -205,22 +215,27 @@ class _OfRole(ExampleEvaluation):
 
 
 class ContrastEvaluation(ExampleEvaluation):
-    """The two networks of a pair on questions that the reader answers right and the shortcut as the tile says."""
+    """The two networks of a pair on questions that the reader answers right and the shortcut as the cue says."""
 
+    explained, measure = "image", MEASURE  # the input or tensor inside, and what is measured of its maps
     drawn = 0  # questions before those are left out that a network does not answer as intended
+
+    @classmethod
+    def draw(cls, settings: Any, count: int) -> Examples:
+        """Return the questions, with a cue that contradicts the right answer."""
+        return examples(count, settings.seed, settings.cue, settings.questions)
 
     @classmethod
     def load(cls, run: Run) -> ContrastEvaluation:
         """Load the networks and draw the questions; raise ``BadInput`` if none is answered as intended."""
         settings: Any = run.settings
-        folder = given_or_bundled(settings.pair or f"{_FOLDER}/{settings.cue}_seed0")
+        folder = given_or_bundled(settings.pair or f"{FOLDER}/{settings.cue}_seed0")
         models = {role: attribution.load_model(folder / role, score="logits") for role in ROLES}
-        count = sys.maxsize if settings.num_imgs == ALL else int(settings.num_imgs)
-        data = examples(count, settings.seed, settings.cue, settings.questions)
+        data = cls.draw(settings, sys.maxsize if settings.num_imgs == ALL else int(settings.num_imgs))
         given = {role: model.scores(data.feed, settings.batch_size).argmax(axis=1) for role, model in models.items()}
         as_intended = (given["reader"] == data.targets) & (given["shortcut"] == data.truth["said"])
         if not as_intended.any():
-            raise BadInput(f"the pair {shown_model(folder)} answers no question as it should; name its --cue")
+            raise BadInput(f"the pair {shown_model(folder)} answers no question as it should; its cue may be another")
         found = cls(run, models, data.without(np.flatnonzero(~as_intended)))
         found.drawn = len(as_intended)
         return found
@@ -230,13 +245,23 @@ class ContrastEvaluation(ExampleEvaluation):
         data, used = self.data, ("target", "cue")[ROLES.index(role)]
         masks = {used: data.masks[used], **data.masks}
         targets = data.targets if role == "reader" else data.truth["said"]
-        run = dataclasses.replace(self.run, metrics={"contrast": _MEASURED, **self.run.shared_metrics})
-        return _OfRole(run, self.models, dataclasses.replace(data, masks=masks, targets=targets, folder=role))
+        views = {name: model.at(self.explained) for name, model in self.models.items()}
+        others = views[role].feed_of(data.feed)
+        measured = Metric("contrast", self.measure.name, measure=self.measure, masks=True)
+        run = dataclasses.replace(self.run, metrics={"contrast": measured, **self.run.shared_metrics})
+        data = dataclasses.replace(
+            data, inputs=others.pop(self.explained), masks=masks, targets=targets, folder=role,
+            explained=self.explained, others=others,
+        )  # fmt: skip
+        return _OfRole(run, views, data)
 
     def measurements(self) -> list[list[Evaluator]]:
         """Return one evaluator for each network; no two share the draws of their random weights."""
-        rows, places = range(len(self.data.names)), enumerate(ROLES)
-        return [[self.of_role(role).evaluator_of(role, self.models[role], rows, place=place) for place, role in places]]
+        rows, of_roles = range(len(self.data.names)), map(self.of_role, ROLES)
+        return [
+            [each.evaluator_of(role, each.models[role], rows, place=place)
+             for place, (role, each) in enumerate(zip(ROLES, of_roles, strict=True))]
+        ]  # fmt: skip
 
     def groups(self) -> Iterator[InputScores]:
         """Yield each question's values of the two maps; metrics of all benchmarks are of the reader alone."""
@@ -246,7 +271,7 @@ class ContrastEvaluation(ExampleEvaluation):
             found = {
                 source.name: reader.of(source, metric.measure)[:, 0]
                 if metric.measure
-                else values(name, reader.of(source, MEASURE), shortcut.of(source, MEASURE))
+                else values(name, reader.of(source, self.measure), shortcut.of(source, self.measure))
                 for source in reader.sources
             }
             yield InputScores(
@@ -257,11 +282,11 @@ class ContrastEvaluation(ExampleEvaluation):
         """Return how many questions count, as a sentence."""
         return [
             f"{len(self.data.names):,} of {self.drawn:,} questions count: the reader answers right, the shortcut as "
-            "the tile says."
+            "the cue says."
         ]
 
 
-class _Contrast(Benchmark):
+class PairBenchmark(Benchmark):
     """Methods have the settings of CLEVR-XAI."""
 
     def method_named(self, name: str) -> Method:
@@ -278,25 +303,28 @@ class _Contrast(Benchmark):
 _METHODS = tuple(name for name in methods.TITLES if name != "integrated_gradients_median")
 
 
-def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
-    count = 6 if quick else 20
-    settings = Settings(num_imgs=count, seed=seed, steps=10 if quick else 100, samples=10 if quick else 40)
+def tasks(
+    benchmark: Benchmark, settings: type[PairSettings], further: Iterable[Mapping[str, str]], quick: bool, seed: int
+) -> list[ReportTask]:
+    """Return the task of a quick or of a full run on the default pair and on further ones, each with its settings."""
+    first = settings(num_imgs=6, seed=seed, steps=10, samples=10) if quick else settings(seed=seed)
     return [
         ReportTask(
-            BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _METHODS,
-            f"{count} questions drawn of each pair of networks; those count that both networks answer as intended.",
-            shared=False, own_model=False, metrics=BENCHMARK.default_metrics, random_networks=not quick,
-            networks=tuple(
-                dataclasses.replace(settings, cue=name.partition("_")[0], pair=f"{_FOLDER}/{name}")
-                for name in pairs()[1:]
-            ),
-            cost=30 if quick else 150,
+            benchmark.name, benchmark.name, benchmark.title, first, benchmark.methods,
+            f"{first.num_imgs} questions drawn of each pair of networks; those count that both networks answer as "
+            "intended.",
+            shared=False, own_model=False, metrics=benchmark.default_metrics, random_networks=False,
+            networks=tuple(dataclasses.replace(first, **each) for each in further), cost=30 if quick else 150,
         )
     ]  # fmt: skip
 
 
-_MEASURED = Metric("contrast", "Mass and rank on cue and target", measure=MEASURE, masks=True)
-_DEFINED = _Contrast(
+def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
+    further = ({"cue": name.partition("_")[0], "pair": f"{FOLDER}/{name}"} for name in pairs()[1:])
+    return tasks(BENCHMARK, Settings, further, quick, seed)
+
+
+_DEFINED = PairBenchmark(
     name="clevr_xai_contrast",
     title="CLEVR-XAI contrast",
     report=ReportText.load(pathlib.Path(__file__).with_name("contrast_report.toml")),

@@ -65,12 +65,17 @@ CUES = {
     for cue in (
         Cue(
             "floor",
-            "one of eight saturated colours anywhere on the floor",
+            f"a tile of {TILE} pixels in one of eight saturated colours anywhere on the floor",
             ((255, 0, 0), (255, 128, 0), (255, 255, 0), (0, 255, 0), (0, 255, 255), (0, 0, 255), (128, 0, 255),
              (255, 0, 255)),
             tuple(range(CELLS**2)),
         ),
-        Cue("corner", "one of CLEVR's eight colours in a corner", tuple(COLORS.values()), _CORNERS),
+        Cue(
+            "corner",
+            f"a tile of {TILE} pixels in one of CLEVR's eight colours in a corner",
+            tuple(COLORS.values()),
+            _CORNERS,
+        ),
     )
 }  # fmt: skip
 

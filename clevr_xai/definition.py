@@ -45,8 +45,6 @@ class _ClevrXai(Benchmark):
         _check_names(settings, names)
         if settings.num_correct and (settings.num_questions is not None or settings.precomputed_maps):
             raise BadInput("--num_correct determines the questions; leave out --num_questions and --precomputed_maps")
-        if settings.maps_pooling and not settings.save_maps:
-            raise BadInput("--maps_pooling says how to save maps; name the directory with --save_maps")
 
     def method_named(self, name: str) -> Method:
         """Return the method of a name; Integrated Gradients for one of its baselines."""
@@ -54,10 +52,8 @@ class _ClevrXai(Benchmark):
 
     def with_parameters(self, chosen: Mapping[str, Method], settings: Settings) -> dict[str, tuple[Method, dict]]:
         """Return the methods with the paper's settings."""
-        found = methods.settings(
-            chosen, settings.steps, settings.samples, settings.noise, settings.batch_norm, settings.layer,
-            0.0 if settings.map_error else settings.tolerance,
-        )  # fmt: skip
+        tolerance = 0.0 if settings.map_error else settings.tolerance
+        found = methods.settings(chosen, settings.steps, settings.samples, settings.layer, tolerance)
         if not found and not set(settings.controls) & set(methods.MAPS):
             raise BadInput("--methods is empty and there are no controls; name at least one method")
         unknown = [name for name in settings.control_methods if name not in found]
@@ -83,7 +79,6 @@ def _check_names(settings: Settings, methods_named: Sequence[str]) -> None:
         ("subset", settings.subset, SUBSETS),
         ("controls", settings.controls, methods.CONTROLS),
         ("pooling", settings.poolings, POOLINGS),
-        ("maps_pooling", filter(None, [settings.maps_pooling]), POOLINGS),
     ):
         unknown = [name for name in names if name not in known]
         if unknown:

@@ -44,7 +44,6 @@ from clevr_xai.metrics import (
     POOLINGS,
     TRUTH_TITLES,
     path_gap,
-    pool,
     relevance_accuracy,
     subset_members,
 )
@@ -205,19 +204,15 @@ class ClevrXaiEvaluation(Evaluation):
         return self.explainer(questions.network.model, chosen, controlled)
 
     def directory_of_maps(self) -> MapsDirectory | None:
-        """Return where maps are saved, whole or pooled; None without ``save_maps``."""
+        """Return where maps are saved; None without ``save_maps``."""
         if not self.settings.save_maps:
             return None
-        pooling = self.settings.maps_pooling
-        reduce = (lambda one: pool(one[np.newaxis], [pooling])[pooling][0]) if pooling else None
         parameters = {
             name: {key: repr(value) for key, value in method.parameters(overrides).items()}
             for name, (method, overrides) in self.run.methods.items()
         }
-        return self.maps_directory(
-            reduce, model=self.questions.network.model.fingerprint, questions=self.settings.questions,
-            settings=parameters, pooling=pooling,
-        )  # fmt: skip
+        model = self.questions.network.model.fingerprint
+        return self.maps_directory(model=model, questions=self.settings.questions, settings=parameters)
 
     @functools.cached_property
     def measured(self) -> Measured:
@@ -395,7 +390,7 @@ class ClevrXaiEvaluation(Evaluation):
         return lines
 
     def notes(self, scores: Scores) -> list[str]:
-        """Compare the scores with the poster's, and say what the controls change."""
+        """Compare the scores with the poster's."""
         return [*undefined_notes(scores.groups), *notes.notes(scores, self.settings.seed)]
 
     def data_fingerprints(self) -> dict[str, str]:

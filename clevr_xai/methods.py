@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from attribution import Method, batching, resolve_method
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput
 from attribution.methods.gradients import MEDIAN
 from attribution.methods.registry import title_of
 from attribution_benchmarks.core.batch import Batch
@@ -32,7 +32,6 @@ BASELINES: dict[str, float | str] = {  # method -> where Integrated Gradients be
     "integrated_gradients_gray": 0.5,
     "integrated_gradients_median": MEDIAN,  # the image's own median colour
 }
-BATCH_NORMS = ("pass", "fold")
 
 TITLES = {  # in the order of the paper's table
     "lrp_clevr_xai": "LRP (CLEVR-XAI)",
@@ -59,8 +58,6 @@ def settings(
     methods: Mapping[str, Method] | Sequence[str],
     steps: int = STEPS,
     samples: int = SAMPLES,
-    noise: float = NOISE,
-    batch_norm: str = "pass",
     layer: str = "",
     tolerance: float = TOLERANCE,
 ) -> dict[str, tuple[Method, dict]]:
@@ -72,10 +69,8 @@ def settings(
         Methods by name, or names of the registry, of ``BASELINES``, or ``module:function``.
     steps
         Of Integrated Gradients: intervals of the path to the image, one less than its gradients.
-    samples, noise
+    samples
         Of SmoothGrad and VarGrad.
-    batch_norm
-        "pass" or "fold", for LRP and Excitation Backprop; see ``attribution.lrp.composite.Composite``.
     layer
         Layer of the class activation maps; the last convolution's ReLU when empty.
     tolerance
@@ -92,17 +87,12 @@ def settings(
     BadInput
         For a name that is no method, and for methods that need a live network.
     """
-    if batch_norm not in BATCH_NORMS:
-        raise BadInput(f"no batch_norm {batch_norm!r}; choose one of {listed(BATCH_NORMS)}")
     overrides = {
-        "lrp_clevr_xai": {"batch_norm": batch_norm},
-        "excitation_backprop": {"batch_norm": batch_norm},
         **{
             name: {"points": steps + 1, "baseline": baseline, **({"tolerance": tolerance} if tolerance else {})}
             for name, baseline in BASELINES.items()
         },
-        "smoothgrad": {"samples": samples, "noise": noise},
-        "vargrad": {"samples": samples, "noise": noise},
+        **{name: {"samples": samples, "noise": NOISE} for name in ("smoothgrad", "vargrad")},
     }
     if not isinstance(methods, Mapping):
         methods = {name: resolve_method("integrated_gradients" if name in BASELINES else name) for name in methods}
@@ -133,7 +123,6 @@ CONTROLS = {
 }
 BY_DEFAULT = tuple(name for name in CONTROLS if name != GROUND_TRUTH.name)  # the truth has all of mass and rank
 MAPS = {name: control for name, control in CONTROLS.items() if control.maps}  # they know no network
-OF_METHODS = {name: control.title for name, control in CONTROLS.items() if name not in MAPS}  # under a method's name
 
 
 def asked_of(dataset, network, names: Sequence[str], random_networks: int = NETWORKS) -> list[Control]:

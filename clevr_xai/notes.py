@@ -1,4 +1,4 @@
-"""What a run's numbers say beside the poster's: order of the methods, completeness, and what the controls change."""
+"""What a run's numbers say beside the poster's: order of the methods, and completeness."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import by_kind
 from attribution_benchmarks.core.published import rank_correlation
 from attribution_benchmarks.core.scores import InputScores, Scores
-from clevr_xai.methods import BASELINES, OF_METHODS
+from clevr_xai.methods import BASELINES
 from clevr_xai.metrics import HEADING, TRUTH_TITLES
 
 POSTER = {  # what its figures are of
@@ -79,18 +78,13 @@ def _two_digits(value: float) -> str:
 
 
 def _compared(group: InputScores, rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str], seed: int) -> list[str]:
-    """Compare the methods with the poster, with an edge detector, and with themselves under the controls."""
+    """Return how the order compares with the poster's, once for each row that may be its Integrated Gradients.
+
+    It is over the questions for which all methods have a value.
+    """
     alone = [source.name for source in group.sources if not (source.method and source.control)]
     values = {name: group.by_network(name)[:, 0] for name in alone}
     known = np.all([np.isfinite(column) for column in values.values()], axis=0)
-    if not known.any():
-        return []
-    told = []
-    if not known.all():
-        told.append(
-            f"Orders and comparisons below are over the {known.sum():,} of {len(known):,} questions for which every "
-            "method has a value."
-        )
     common = dataclasses.replace(
         group,
         inputs=np.array(group.inputs)[known].tolist(),
@@ -98,48 +92,15 @@ def _compared(group: InputScores, rows: Sequence[Mapping[str, Any]], titles: Map
         clusters=np.array(group.clusters)[known].tolist(),
         facts={},
     )
-    return [*told, *_order(common, rows, titles, seed), *_edges(common, titles), *_kept(group, titles)]
-
-
-def _order(group: InputScores, rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str], seed: int) -> list[str]:
-    """Return how the order compares with the poster's, once for each row that may be its Integrated Gradients."""
-    paths, told = [name for name in BASELINES if name in group.values], []
-    for path in paths or [""]:
+    paths, told = [name for name in BASELINES if name in values], []
+    for path in (paths or [""]) if known.any() else ():
         others = [name for name in paths if name != path]
-        if found := rank_correlation(group, rows, seed, others):
+        if found := rank_correlation(common, rows, seed, others):
             estimate, count = found
             of_path = f", with {titles[path]}" if path else ""
             told.append(
                 f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f}) over {count} methods{of_path}"
             )
-    line = f"Spearman's rank correlation with the poster, relevance mass accuracy: {'; '.join(told)}."
+    of_all = "" if known.all() else f" over the {known.sum():,} of {len(known):,} questions that every method has"
+    line = f"Spearman's rank correlation with the poster, relevance mass accuracy{of_all}: {'; '.join(told)}."
     return [line] if told else []
-
-
-def _edges(group: InputScores, titles: Mapping[str, str]) -> list[str]:
-    means = {name: float(np.mean(column)) for name, column in group.values.items()}
-    names = [source.name for source in group.sources if source.method and source.name in means]
-    beaten = [titles[name] for name in names if means[name] <= means.get("edge_detector", -1)]
-    said = f"No better than an edge detector, which uses no network, in mass accuracy: {', '.join(beaten)}."
-    return [said] if beaten else []
-
-
-def _kept(group: InputScores, titles: Mapping[str, str]) -> list[str]:
-    """Return which methods keep their accuracy under a control, each over the questions that have both maps."""
-    columns = {
-        source: np.mean([group.by_network(member.name)[:, 0] for member in members], axis=0)
-        for source, members in by_kind(group.sources).items()
-    }
-    kept: dict[str, list[str]] = {}
-    for source, column in columns.items():
-        own = next((found for each, found in columns.items() if each.name == source.method), None)
-        if not (source.method and source.control) or own is None:
-            continue
-        both = np.isfinite(column) & np.isfinite(own)
-        if both.any() and column[both].mean() > 0.9 * own[both].mean() > 0:
-            kept.setdefault(source.control, []).append(titles[source.method])
-    return [
-        f"Keeps more than nine tenths of its mass accuracy under the control '{OF_METHODS[control]}': "
-        f"{', '.join(names)}."
-        for control, names in kept.items()
-    ]

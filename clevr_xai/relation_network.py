@@ -275,7 +275,7 @@ def fold_pair_scale(network: keras.Model) -> keras.Model:
     return plain
 
 
-def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") -> None:
+def export(network: keras.Model, directory: str | pathlib.Path, card: str = "", length: int | None = None) -> None:
     """Write a network as version 1 of a SavedModel with its words and answers as assets, or nothing at all.
 
     Of a Relation Network the sum over pairs is a plain sum in the file, see ``fold_pair_scale``.
@@ -288,6 +288,8 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
         Base path as TensorFlow Serving wants it; created if missing, must not hold a version 1.
     card
         Text of ``MODEL_CARD.md``.
+    length
+        Words of a question; any number where None. Relevance passes the recurrence of a fixed number alone.
     """
     import tensorflow as tf
 
@@ -295,7 +297,7 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
         network = fold_pair_scale(network)
     inputs = [
         tf.TensorSpec((None, *network.inputs[0].shape[1:]), tf.float32, name="image"),
-        tf.TensorSpec((None, None), tf.int32, name="question"),
+        tf.TensorSpec((None, length), tf.int32, name="question"),
     ]
 
     def serve(image, question):

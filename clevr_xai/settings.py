@@ -56,12 +56,6 @@ class Settings(MapSettings):
         high=0.5,
     )
     samples: int = setting(methods.SAMPLES, "noisy copies of SmoothGrad and VarGrad", low=1)
-    noise: float = setting(methods.NOISE, "their noise, as a share of max - min", low=0)
-    batch_norm: str = setting(
-        "pass",
-        "how LRP and Excitation Backprop treat normalization: pass relevance on, or fold it into the next layer",
-        choices=methods.BATCH_NORMS,
-    )
     controls: Names = setting(
         methods.BY_DEFAULT,
         f"of {', '.join(methods.CONTROLS)}; the last by default only with metrics of all benchmarks",
@@ -78,9 +72,6 @@ class Settings(MapSettings):
         "treatment of maps that are zero everywhere: score them as the uniform map, so that all methods are scored on "
         "the same questions, or drop and count them",
         choices=(UNIFORM, DROP),
-    )
-    maps_pooling: str = setting(
-        "", "save maps of this pooling, (H, W), instead of whole ones, (H, W, C)", makes_files=True
     )
 
     @property

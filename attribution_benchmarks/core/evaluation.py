@@ -362,18 +362,17 @@ class Evaluation(abc.ABC):
         _refuse_controls(chosen, controls)
         return Explainer(model, chosen, controls, controlled, given.seed, given.batch_size)
 
-    def maps_directory(self, reduce: Callable[..., Any] | None = None, **origin: Any) -> MapsDirectory | None:
+    def maps_directory(self, **origin: Any) -> MapsDirectory | None:
         """Return where maps are saved; None without ``save_maps``.
 
-        ``reduce`` is applied to a map before it is saved; None saves it whole. ``origin`` is what the maps depend on
-        besides benchmark and seed; a directory holds maps of one origin.
+        ``origin`` is what the maps depend on besides benchmark and seed; a directory holds maps of one origin.
         """
         if not self.settings.save_maps:
             return None
         described = {"benchmark": self.run.benchmark.name, **origin, "seed": self.settings.seed}
         if self.settings.map_error:
             described["map_error"] = self.settings.map_error
-        return MapsDirectory(self.settings.save_maps, described, reduce)
+        return MapsDirectory(self.settings.save_maps, described)
 
     def computed(self, evaluator: Evaluator, unit: str = "input", title: str = "") -> Numbers:
         """Explain and measure the inputs of an evaluator in this process, and report its progress."""

@@ -217,13 +217,11 @@ class MapsDirectory:
     written again, and the other maps of a method that has changed are removed.
 
     ``origin`` is what the maps depend on besides method and input, plain JSON; ``BadInput`` if the directory holds maps
-    of another origin. ``reduced`` makes the array to write of a map, (positions..., channels); None writes whole maps.
+    of another origin.
     """
 
-    def __init__(
-        self, directory: str, origin: Mapping[str, Any], reduced: Callable[[np.ndarray], np.ndarray] | None = None
-    ):
-        self.directory, self._reduced = pathlib.Path(directory), reduced
+    def __init__(self, directory: str, origin: Mapping[str, Any]):
+        self.directory = pathlib.Path(directory)
         self._current: set[tuple[str, str]] = set()  # methods and their keys without maps of another key
         self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
         known = self.directory / _ORIGIN
@@ -256,7 +254,7 @@ class MapsDirectory:
     def save(self, method: str, name: str, found: np.ndarray, key: Sequence[str]) -> None:
         """Write a map, whole or not at all; ``BadInput`` if there is one that has no key."""
         content = io.BytesIO()
-        written = _in_single_precision(self._reduced(found) if self._reduced else found)
+        written = _in_single_precision(found)
         if not np.isfinite(written).all():
             raise BadInput(f"method '{method}': the map of input {name} has NaN, infinite or too large values")
         np.save(content, written, allow_pickle=False)

@@ -11,6 +11,7 @@ BENCHMARKS = {
     "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",
     "sequences": "attribution_benchmarks.exact.sequences:BENCHMARK",
     "clevr_xai_contrast": "clevr_xai.contrast:BENCHMARK",
+    "clevr_xai_words": "clevr_xai.words:BENCHMARK",
     "parts": "attribution_benchmarks.parts.definition:BENCHMARK",
 }
 SHARED_METRICS = "attribution_benchmarks.metrics.registry"

@@ -118,7 +118,8 @@ def test_the_page_says_what_the_cards_say():
 
 @pytest.mark.parametrize("name", NETWORKS[:2])
 def test_networks_behave(name):
-    found = contrast.behavior(attribution.load_model(FOLDER / name, score="logits"), "floor", count=40)
+    model = attribution.load_model(FOLDER / name, score="logits")
+    found = contrast.behavior(model, lambda state: contrast.examples(40, 0, state=state))
     right, says, number = found["contradicting", "all"]
     assert number >= 39 and (says if name.endswith("shortcut") else right) > 0.9
     assert found["consistent", "all"][0] == found["consistent", "all"][1] > 0.9

@@ -84,14 +84,13 @@ def test_the_controls_of_a_run_stand_in_the_order_of_the_tables(network, data):
 
 
 def test_settings_of_the_methods():
-    chosen = methods.settings(list(methods.TITLES), steps=7, samples=9, noise=0.1, batch_norm="fold", layer="conv3")
+    chosen = methods.settings(list(methods.TITLES), steps=7, samples=9, layer="conv3")
     parameters = {name: method.parameters(overrides) for name, (method, overrides) in chosen.items()}
     assert list(chosen) == list(methods.TITLES)
     assert {name: parameters[name]["baseline"] for name in methods.BASELINES} == methods.BASELINES
     assert {parameters[name]["points"] for name in methods.BASELINES} == {8}
     assert parameters["smoothgrad"]["samples"] == parameters["vargrad"]["samples"] == 9
-    assert parameters["vargrad"]["noise"] == 0.1 and parameters["grad_cam"]["layer"] == "conv3"
-    assert parameters["lrp_clevr_xai"]["batch_norm"] == parameters["excitation_backprop"]["batch_norm"] == "fold"
+    assert parameters["grad_cam"]["layer"] == "conv3"
     defaults = methods.settings(["vargrad", "integrated_gradients", "grad_cam"])
     assert defaults["vargrad"][1] == {"samples": 300, "noise": 0.05}
     assert defaults["integrated_gradients"][1] == {"points": 301, "baseline": 0.0} and defaults["grad_cam"][1] == {}
@@ -102,7 +101,5 @@ def test_settings_of_the_methods():
         methods.settings(["tf_keras_vis.gradient"])
     with pytest.raises(BadInput, match="no method 'lrp'; did you mean"):
         methods.settings(["lrp"])
-    with pytest.raises(BadInput, match="no batch_norm 'drop'; choose one of 'pass', 'fold'"):
-        methods.settings([], batch_norm="drop")
     with pytest.raises(BadInput, match="no method 'integrated_gradients_white'"):
         methods.settings(["integrated_gradients_white"])

@@ -103,8 +103,7 @@ def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small
 
 def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path):
     maps = tmp_path / "maps"
-    code, _, err = command("--methods=gradient,grad_cam", "--controls=", f"--save_maps={maps}",
-                           "--maps_pooling=l1-norm")  # fmt: skip
+    code, _, err = command("--methods=gradient,grad_cam", "--controls=", f"--save_maps={maps}")
     assert code == 0, err
     answers = json.loads((maps / "predictions.json").read_text())
     assert len(answers) == 11
@@ -219,8 +218,6 @@ def test_questions_about_large_masks_alone_are_drawn_among_these(command, answer
         (["--methods=gradient", "--control_methods=vargrad"], "--control_methods has 'vargrad', which is not scored"),
         (["--layer=conv9"], "the model has no layer 'conv9'"),
         (["--precomputed_maps=maps"], "--precomputed_maps needs no network; leave out --model"),
-        (["--save_maps=maps", "--maps_pooling=l3"], "--maps_pooling has no 'l3'; choose of 'sum,abs'"),
-        (["--maps_pooling=l1-norm"], "--maps_pooling says how to save maps; name the directory with --save_maps"),
         (["--data_dir=nowhere"], "no directory nowhere"),
     ],
 )

@@ -397,8 +397,6 @@ def test_what_the_numbers_say(made_up):
     for name in methods.BASELINES:
         assert f"over 11 methods, with {methods.TITLES[name]}" in text
     assert "f(image) - f(baseline) by this share of it (median): IG from black 2 %, IG from gray 2 %" in text
-    assert "No better than an edge detector, which uses no network, in mass accuracy: Deconvnet, Grad-CAM." in text
-    assert "nine tenths of its mass accuracy under the control 'wrong class': Grad-CAM." in text
     assert "ours are l2-norm,sq for mass, max-norm for rank." in text
     text = " ".join(scores_of(made_up(ground_truth=("all_objects",), metrics=("rank",))).text.split())
     assert "with the poster" not in text and "ours are max-norm for rank." in text
@@ -416,7 +414,6 @@ def test_orders_are_over_the_questions_that_all_methods_have(made_up):
         return {"scores": scores}
 
     text = " ".join(scores_of(made_up(changed=changed)).text.split())
-    assert "below are over the 7 of 9 questions for which every method has a value" in text
     names = [name for name in POSTER if name not in list(methods.BASELINES)[1:]]
     expected = correlation.spearman(-np.arange(len(names)), [POSTER[name] for name in names])
-    assert f"relevance mass accuracy: {expected:.2f} (" in text
+    assert f"mass accuracy over the 7 of 9 questions that every method has: {expected:.2f} (" in text

@@ -2,8 +2,8 @@
 
     python -m tools.docs.document_published
 
-Each cell is a mean over inputs and networks with its 95 % interval. Rank correlations compare the orders of the methods
-that both columns have.
+Each cell is a mean over inputs and networks with its 95 % interval, unless that is a point. Rank correlations compare
+the orders of the methods that both columns have.
 
 Cost: seconds.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.published import bootstrap_means
 from attribution_benchmarks.core.scores import InputScores, summarised
 from attribution_benchmarks.core.tables import markdown_table
@@ -25,7 +26,11 @@ TABLES = {  # part of the page: set, metric -> heading; the first one sorts
     "contrast": (
         "clevr_xai_contrast",
         {"cue_mass": "mass on the tile", "target_mass": "mass on the object", "both_signs": "both signs",
-         "target_in_reader": "reader", "target_in_shortcut": "shortcut"},
+         "target_in_reader": "reader"},
+    ),
+    "words": (
+        "clevr_xai_words",
+        {"cue_mass": "first word", "target_in_reader": "object's words", "program_in_reader": "program's words"},
     ),
 }  # fmt: skip
 ORDERS = {  # what is compared: sets and metrics
@@ -45,14 +50,21 @@ def group_of(task: str, metric: str) -> InputScores:
 
 
 def table(task: str, headings: dict[str, str]) -> str:
-    """Return the means of methods and maps, sorted by the first metric; controls of a method are left out."""
+    """Return the means of methods and maps, sorted by the first metric.
+
+    Controls of a method are left out, and a random map where there is a uniform one.
+    """
     titles, metrics = SETS[task].scores.titles, {one.name: one for one in SETS[task].definition.metrics}
     cells: dict[str, dict[str, str]] = {}
     for metric in headings:
-        rows = [row for row in summarised(group_of(task, metric), metrics[metric]) if "of" not in row]
+        rows = [
+            row
+            for row in summarised(group_of(task, metric), metrics[metric])
+            if "of" not in row and not (row["method"] == RANDOM.name and UNIFORM.name in titles)
+        ]
         for row in sorted(rows, key=lambda row: -row["value"]):
             value, low, high = (round(row[key], 2) + 0.0 for key in ("value", "low", "high"))  # no minus zero
-            text = f"{value:.2f} ({low:.2f} to {high:.2f})"
+            text = f"{value:.2f}" + (f" ({low:.2f} to {high:.2f})" if high > low else "")
             cells.setdefault(titles[row["method"]], {})[metric] = text
     body = [[title, *(of.get(metric, "–") for metric in headings)] for title, of in cells.items()]
     return markdown_table(["map", *headings.values()], body)

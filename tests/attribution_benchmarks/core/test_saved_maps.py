@@ -1,4 +1,4 @@
-"""Maps on disk: written whole or reduced, read back in every layout, refused when damaged."""
+"""Maps on disk: written, read back in every layout, refused when damaged."""
 
 import numpy as np
 import pytest
@@ -27,10 +27,6 @@ def test_whole_maps_and_reduced_ones(tmp_path):
     found = np.load(tmp_path / "whole" / "sharpened" / "17.npy", allow_pickle=False)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, MAP)
-    reduced = MapsDirectory(str(tmp_path / "reduced"), {}, lambda one: np.square(one).sum(axis=2))
-    reduced.save("gradient", "scene/3", MAP, KEY)
-    found = np.load(tmp_path / "reduced" / "gradient" / "scene" / "3.npy", allow_pickle=False)
-    np.testing.assert_allclose(found, np.square(MAP).sum(axis=2), rtol=1e-6)
 
 
 def test_a_directory_keeps_maps_of_one_origin(tmp_path):
@@ -41,10 +37,9 @@ def test_a_directory_keeps_maps_of_one_origin(tmp_path):
             MapsDirectory(str(tmp_path), other)
 
 
-@pytest.mark.parametrize("reduced", [None, lambda found: found.sum(axis=-1)], ids=["whole", "reduced"])
-def test_maps_too_large_for_single_precision_are_not_saved(reduced, tmp_path):
-    large = np.full((4, 4, 2), 1e300 if reduced is None else 3e38)
-    maps = MapsDirectory(str(tmp_path), {"seed": 0}, reduced)
+def test_maps_too_large_for_single_precision_are_not_saved(tmp_path):
+    large = np.full((4, 4, 2), 1e300)
+    maps = MapsDirectory(str(tmp_path), {"seed": 0})
     with pytest.raises(BadInput, match="method 'own': the map of input 17 has NaN, infinite or too large values"):
         maps.save("own", "17", large, KEY)
     assert not list(tmp_path.rglob("*.npy"))
