@@ -79,6 +79,7 @@ def set_up_models() -> None:
         package_dir={"attribution_benchmarks.saved_models": "saved_models"},
         package_data={"attribution_benchmarks.saved_models": [f"{name}/**/*" for name in FURTHER_MODELS]},
         include_package_data=False,
+        options={"build": {"build_base": "build/models"}},  # build/ may hold the files of the other wheel
     )
 
 
