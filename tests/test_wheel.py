@@ -116,7 +116,7 @@ def test_it_holds_the_default_networks_byte_for_byte(wheel):
 
 def test_the_further_networks_are_another_distribution(wheel):
     """PyPI's users download less; the report and RMCS do without them or name what installs them."""
-    assert wheel.stat().st_size <= 28e6
+    assert wheel.stat().st_size <= 31e6
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[3] for name in names if name.startswith("attribution_benchmarks/saved_models/bim/")} == {
         "obj", "scene", "scene10", "scene_only"

@@ -61,6 +61,10 @@ LEFT_OUT = {
     "trains for half an hour to hours": [
         "python scripts/train", "python scripts/construct_bim_dataset.py --drawn --num_train=200",
     ],
+    "a contest: rendered, or scored by all methods; tests of each benchmark draw fewer": [
+        "python -m svea.benchmark --data_seed", "python scripts/construct_bim_dataset.py --drawn --num_train=0",
+        "python -m bim.metrics --metrics=MCS,IDR --data_dir=contest", "python -m clevr_xai.evaluate --data_dir=contest",
+    ],
     "all tests: minutes": [".venv/bin/python -m pytest"],
     "needs Flax or torch_xla; tests/docs/test_jax_and_pytorch.py runs them where they are installed": [
         "python flax_network.py", "python -m venv exporting", "exporting/bin/",
