@@ -106,6 +106,7 @@ class Drawing:
     busy: bool
 
 
+@functools.lru_cache(maxsize=512)  # 50 MB; each network sees the same images
 def draw(split: str, number: int, seed: int = 0) -> Drawing:
     """Draw one image of a split; the same whatever the others. Classes and kinds of ground take turns."""
     rng = np.random.default_rng([seed, SPLITS.index(split), number])
