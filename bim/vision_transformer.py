@@ -1,7 +1,7 @@
 """A small vision transformer (Dosovitskiy et al. 2021) for BIM's pictures, with a stem of convolutions.
 
 A plain patch embedding does not learn in the few minutes that a network of these sets takes; four convolutions do
-(Xiao et al. 2021, "Early convolutions help transformers see better"). A token stands for 16 x 16 pixels and is read
+(Xiao et al. 2021, "Early convolutions help transformers see better"). A token covers 16 x 16 pixels and is read
 from 31 x 31.
 
 It needs more pictures and steps than the residual networks. After 1,300 steps on 200 images of each object and scene it

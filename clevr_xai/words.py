@@ -36,10 +36,10 @@ _POOLING = {"mass": "sum,abs", "rank": "sum,abs"}
 
 
 def truth_words(question: str, program: Sequence[dict]) -> tuple[np.ndarray, np.ndarray]:
-    """Return which words of a simple question name its object, and which stand for any node of its program.
+    """Return which words of a simple question name its object, and which belong to any node of its program.
 
     The object's words are those of the values that the filters before ``unique`` take. The others of the program say
-    which attribute is asked for. Both are (words,) bool.
+    which attribute the question is about. Both are (words,) bool.
     """
     values = [node["value_inputs"][0] for node in program if node_type(node).startswith("filter_")]
     naming = {word for value in values for word in SYNONYMS.get(value, (value,))}
@@ -100,8 +100,8 @@ ACCURACIES = (
     ),
     Metric(
         "program_in_reader", "Program, reader", bounds=(0.0, 1.0), masks=True,
-        about="Share of the reader's map on words of the program: those that name the object or say which attribute is "
-        "asked for. More is better; the rest is on words without a meaning here and on the cue.",
+        about="Share of the reader's map on words of the program: those that name the object or the attribute in "
+        "question. More is better; the rest is on words without a meaning here and on the cue.",
     ),
 )  # fmt: skip
 
