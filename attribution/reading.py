@@ -281,7 +281,7 @@ def inside(directory: str | os.PathLike[str], name: object, source: str | os.Pat
         or "\0" in name
         or "\\" in name
         or os.path.isabs(name)
-        or ".." in pathlib.PurePosixPath(name).parts
+        or ".." in name.split("/")
     ):
         raise BadInput(f"{source} names {name!r}, which is not a file in {directory}")
     return pathlib.Path(directory) / name

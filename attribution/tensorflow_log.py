@@ -1,8 +1,8 @@
 """TensorFlow's import without parts that few programs need, and in commands its log without uninformative lines.
 
-TensorFlow and Keras import JAX and Matplotlib where they happen to be installed, for converters and galleries. IPython
-and those parts of Keras that import scikit-learn and OpenCV are loaded at their first use. Imports no TensorFlow until
-a function is called.
+TensorFlow and Keras import JAX and Matplotlib where they happen to be installed, for converters and galleries. IPython,
+pandas and parts of Keras that import it, scikit-learn and OpenCV are loaded at their first use. Imports no TensorFlow
+until a function is called.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def quiet_tensorflow() -> None:
 
 
 class _FirstImport(importlib.abc.MetaPathFinder):
-    """Wraps the loader of TensorFlow, once; refuses ``_UNNEEDED`` modules, postpones those of ``_LATE``."""
+    """Wraps the loader of TensorFlow, once; refuses ``_UNNEEDED`` modules, postpones names that end as ``_LATE``."""
 
     is_quiet = False
     thread: int | None = None  # of the import; other threads may import what they need
@@ -68,7 +68,7 @@ class _FirstImport(importlib.abc.MetaPathFinder):
         is_within = self.thread == threading.get_ident()
         if is_within and fullname in _UNNEEDED and _JAX_BACKEND not in sys.modules:
             raise ModuleNotFoundError(f"TensorFlow is imported without {fullname}", name=fullname)
-        is_wanted = fullname in _LATE if is_within else fullname == "tensorflow" and self.thread is None
+        is_wanted = fullname.endswith(_LATE) if is_within else fullname == "tensorflow" and self.thread is None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path) if is_wanted else None
         if spec and spec.loader and is_within:
             spec.loader = importlib.util.LazyLoader(spec.loader)
@@ -92,10 +92,7 @@ class _FirstImport(importlib.abc.MetaPathFinder):
 
 
 _UNNEEDED, _JAX_BACKEND = ("jax", "matplotlib"), "keras.src.backend.jax"
-_LATE = (
-    "IPython", "keras.visualization", "keras.src.visualization", "keras._tf_keras.keras.visualization",
-    "keras.wrappers", "keras._tf_keras.keras.wrappers",
-)  # fmt: skip
+_LATE = ("IPython", "pandas", "keras.visualization", "keras.src.visualization", "keras.wrappers", ".array_slicing")
 _FIRST_IMPORT = _FirstImport()
 if "tensorflow" not in sys.modules:
     sys.meta_path.insert(0, _FIRST_IMPORT)

@@ -52,8 +52,7 @@ class _ClevrXai(Benchmark):
 
     def with_parameters(self, chosen: Mapping[str, Method], settings: Settings) -> dict[str, tuple[Method, dict]]:
         """Return the methods with the paper's settings."""
-        tolerance = 0.0 if settings.map_error else settings.tolerance
-        found = methods.settings(chosen, settings.steps, settings.samples, settings.layer, tolerance)
+        found = methods.settings(chosen, settings.steps, settings.samples, settings.layer, settings.tolerance)
         if not found and not set(settings.controls) & set(methods.MAPS):
             raise BadInput("--methods is empty and there are no controls; name at least one method")
         unknown = [name for name in settings.control_methods if name not in found]

@@ -19,8 +19,9 @@ DEFAULT_TRUTHS = {"simple": ("single_object",), "complex": ("unique", "unique_fi
 class Settings(MapSettings):
     """The network, the questions, and the settings of methods, controls, tables and figures."""
 
-    batch_size: int = inherited(MapSettings, "batch_size", 8)
+    batch_size: int = inherited(MapSettings, "batch_size", 3)
     random_networks: int = inherited(MapSettings, "random_networks", NETWORKS)
+    map_error: float = inherited(MapSettings, "map_error", 0.2, "; not with --tolerance")
     save_maps: str = setting("", "directory to save maps in, as METHOD/QUESTION_INDEX.npy", makes_files=True)
     model: str = setting("", "SavedModel, or .keras or .h5 file, to explain; a benchmark's default when empty")
     data_dir: str = setting("", "directory of the data; the embedded default when empty")
@@ -51,7 +52,7 @@ class Settings(MapSettings):
     tolerance: float = setting(
         methods.TOLERANCE,
         "if above 0, Integrated Gradients takes as many steps as this completeness error needs (a share of the "
-        "difference of the scores), and about --steps at most",
+        "difference of the scores), and --steps at most",
         low=0,
         high=0.5,
     )

@@ -79,7 +79,7 @@ def explain(
         the order given, other inputs stay as they are. ``baseline`` and ``references`` may then be mappings from name
         to value.
     batch_size
-        Rows in one pass; by default 32 to 2048, by the size of the network. Passes are filled across inputs and
+        Rows in one pass; by default 1 to 2048, by the size of the network. Passes are filled across inputs and
         samples; memory grows with this alone. Maps do not depend on it but for rounding.
     seed
         Seed of all random numbers.

@@ -28,15 +28,15 @@ _SIZES = {
 
 
 def import_for_rows(view: GraphView, shapes: Mapping[str, tf.TensorShape]) -> tf.Graph | None:
-    """Return a graph as TensorFlow infers its sizes for ``ROWS`` rows; ``None`` where inputs have other open sizes."""
-    if not all(shape.rank is not None and shape[1:].is_fully_defined() for shape in shapes.values()):
+    """Return a graph as TensorFlow infers its sizes for ``ROWS`` rows; ``None`` where it infers nothing."""
+    if any(shape.rank is None for shape in shapes.values()):
         return None
     graph_def = tf.compat.v1.GraphDef()
     graph_def.CopyFrom(view.graph_def)
     for node in graph_def.node:
         node.attr.pop("_output_shapes", None)
         if node.name in shapes:
-            sizes = [size or ROWS for size in shapes[node.name]]
+            sizes = [size or ROWS for size in shapes[node.name][:1]] + shapes[node.name][1:].as_list()
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(sizes).as_proto())
     try:
         with tf.Graph().as_default() as graph:
@@ -46,8 +46,8 @@ def import_for_rows(view: GraphView, shapes: Mapping[str, tf.TensorShape]) -> tf
     return graph
 
 
-def values_of_rows(view: GraphView, graph: tf.Graph) -> int:
-    """Return how many values of floating point a graph computes of ``ROWS`` rows; ``import_for_rows`` returned it."""
+def values_of_row(view: GraphView, graph: tf.Graph) -> tuple[float, float]:
+    """Return the values of floating point that a graph of ``import_for_rows`` has of a row, in all and at once."""
     nodes = {function.signature.name: len(function.node_def) for function in view.graph_def.library.function}
     total, largest, steps = 0, 0, 1
     for operation in graph.get_operations():
@@ -61,7 +61,7 @@ def values_of_rows(view: GraphView, graph: tf.Graph) -> int:
             steps = max(steps, (operation.inputs[0].shape or [1])[0] or 1)
         in_step = nodes[operation.get_attr("body").name] * max(of_rows, default=0) if is_loop else 0
         total += steps * in_step if is_loop else sum(of_rows)
-    return total
+    return total / ROWS, largest / ROWS
 
 
 def keeps_rows_apart(view: GraphView, graph: tf.Graph, inputs: Iterable[str], output: str) -> bool:

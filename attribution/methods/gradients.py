@@ -9,7 +9,6 @@ return maps without the channel axis.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,9 +25,7 @@ NOISE_SCALES = ("range", "absolute")
 _SCALES = (50, 100, 150, 250, 500, 1200)  # of XRAI's segments
 _SEGMENTED = 224  # side in pixels of the image that XRAI segments
 _NEW_PIXELS = 50
-# From the coarsest path of a tolerance to the finest; each path reuses all gradients of the one before.
-_HALVINGS = 4
-_COARSEST = 3  # the fewest steps of the first path of a map error; a map of so few seldom passes by chance
+_COARSEST = 3  # the fewest steps of the first path that an error may need
 
 
 def gradient(queries: ModelQueries) -> np.ndarray:
@@ -151,15 +148,16 @@ def with_noise(
 ) -> np.ndarray:
     """Return some rows of the inputs with Gaussian noise from each row's generator, float32; see ``smoothgrad``."""
     inputs, axes = queries.inputs, tuple(range(1, queries.inputs.ndim))
-    spread = np.ones(len(inputs), np.float32)
+    deviation: Any = np.float32(noise)
     if scale == "range":
-        spread = queries.shared("max - min", lambda: inputs.max(axis=axes) - inputs.min(axis=axes))
-    copies = np.empty((len(rows), math.prod(inputs.shape[1:])), np.float32)
-    for copy, row, generator in zip(copies, rows, generators, strict=True):
+        spread = lambda: inputs.max(axis=axes, keepdims=True) - inputs.min(axis=axes, keepdims=True)  # noqa: E731
+        deviation = deviation * queries.shared("max - min", spread)[rows]
+    copies = np.empty((len(rows), *inputs.shape[1:]), np.float32)
+    for copy, generator in zip(batching.flat(copies), generators, strict=True):
         generator.standard_normal(out=copy, dtype=np.float32)
-        copy *= np.float32(noise) * spread[row]
-        copy += inputs[row].reshape(-1)
-    return copies.reshape(len(rows), *inputs.shape[1:])
+    copies *= deviation
+    copies += inputs[rows]
+    return copies
 
 
 def integrated_gradients(
@@ -188,13 +186,13 @@ def integrated_gradients(
         axes; or ``"median"``, the medians of each input's channels over all positions, which are the background of a
         picture with small objects.
     tolerance
-        0 uses all points. Above 0 each input uses as many as the sum of its map needs to miss f(x) - f(b) by at most
-        this share of it, and at most the last of ``step_levels(points - 1)``. The number needed differs by a factor of
-        ten between inputs and baselines.
+        0 uses all points. Above 0 each input uses the first of ``step_levels(points - 1)`` at which the sum of its map
+        misses f(x) - f(b) by at most this share of it. The number needed differs by a factor of ten between inputs and
+        baselines.
     multiply
         Whether to multiply by x - b. Without it the map is the mean gradient on the path.
     map_error
-        0 uses all points. Above 0 each input uses one of ``error_levels(points - 1)``: the first at which the map
+        0 uses all points. Above 0 each input uses one of ``step_levels(points - 1)``: the first at which the map
         differs from that of the level before by at most this share, summed over the absolute values, and its sum misses
         f(x) - f(b) by at most this share of the sum of its absolute values. A map that needs all points is that of
         ``map_error=0``. The first of the two shares estimates the error of the coarser map.
@@ -302,24 +300,15 @@ def path_rule(points: int, quadrature: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def step_levels(steps: int) -> list[int]:
-    """Return the numbers of steps that ``tolerance`` tries, each twice the one before, until at least ``steps``.
+    """Return the numbers of steps that an error may need: each is the largest divisor of the next, at least 3.
 
     >>> step_levels(300)
-    [19, 38, 76, 152, 304]
+    [5, 25, 75, 150, 300]
     """
-    coarsest = -(-steps // 2**_HALVINGS)
-    return [coarsest * 2**halving for halving in range(_HALVINGS + 1)]
-
-
-def error_levels(steps: int) -> list[int]:
-    """Return the numbers of steps that ``map_error`` tries: 3 to 6, each then twice the one before, and ``steps``.
-
-    >>> error_levels(300)
-    [5, 10, 20, 40, 80, 160, 300]
-    """
-    halvings = max((steps // _COARSEST).bit_length() - 1, 0)
-    coarsest = -(-steps // 2**halvings)
-    return [*(coarsest * 2**halving for halving in range(halvings)), steps]
+    levels = [steps]
+    while divisors := [one for one in range(_COARSEST, levels[0]) if levels[0] % one == 0]:
+        levels.insert(0, divisors[-1])
+    return levels
 
 
 def path_means(
@@ -361,10 +350,10 @@ def path_means(
     of_ends, scores = _at_ends(queries, difference, on_path)
     inner, means = np.zeros(difference.shape), np.zeros(difference.shape)  # inner: a sum of gradients
     unfinished, before = np.arange(len(queries)), 0
-    for count in error_levels(points - 1) if map_error else step_levels(points - 1):
-        doubled = count == 2 * before  # then the points of the level before are half of this one's
-        inner[unfinished] *= doubled
-        _add_gradients(inner, queries, on_path, np.arange(1, count, 2 if doubled else 1) / count, unfinished)
+    for count in step_levels(points - 1):
+        places = np.arange(1, count)  # but those of the level before
+        places = places[places % (count // before) > 0] if before else places
+        _add_gradients(inner, queries, on_path, places / count, unfinished)
         integral = (inner[unfinished] + of_ends[unfinished] / 2) / count
         new, old = integral, means[unfinished]
         if quadrature == "uniform":  # what the mean of all points would be, from the integral

@@ -269,7 +269,7 @@ class Method:
     sum_law: SumLaw | None = None
     needs_positions: bool = False
 
-    @property
+    @functools.cached_property
     def defaults(self) -> Mapping[str, Any]:
         """Parameters and their default values, read from the function's signature."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]

@@ -34,6 +34,7 @@ KEPT = 24
 Result = TypeVar("Result")
 _TARGETS = tf.TensorSpec((None,), tf.int32)
 _VALUES, _FEWEST, _MOST = 16 * 2**20, 32, 2048  # of a pass: values in 64 MB of float32, and rows
+_OF_TENSOR = 2 * 2**20  # values; larger tensors are new memory in each pass of a processor, up to half of its time
 
 
 def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +132,7 @@ class CompiledGraph:
             If there is too little memory; a smaller batch may fit.
         """
         try:
-            return function(*arrays)
+            return function(*map(tf.constant, arrays))
         except tf.errors.ResourceExhaustedError:
             raise
         except tf.errors.OpError as error:
@@ -150,18 +151,19 @@ class CompiledGraph:
         graph = rows.import_for_rows(self.graph, shapes)
         if graph is None:
             return _FEWEST, False
-        of_pass = _VALUES * rows.ROWS // max(rows.values_of_rows(self.graph, graph), 1)
+        total, largest = rows.values_of_row(self.graph, graph)
+        has_sizes = all(shape[1:].is_fully_defined() for shape in shapes.values())
+        of_pass = min(max(int(_VALUES / max(total, 1)), _FEWEST), _MOST) if has_sizes else _FEWEST
+        if not tf.config.list_physical_devices("GPU"):
+            of_pass = min(of_pass, max(round(_OF_TENSOR / max(largest, 1)), 1))
         with_rows = [node for node, shape in shapes.items() if shape.rank]
-        is_open = all(shapes[node][0] is None for node in with_rows)
+        is_open = has_sizes and all(shapes[node][0] is None for node in with_rows)
         apart = is_open and rows.keeps_rows_apart(self.graph, graph, with_rows, node_of(self._output))
-        return min(max(of_pass, _FEWEST), _MOST), apart
+        return of_pass, apart
 
     @property
     def rows_of_pass(self) -> int:
-        """Rows for which the network computes 16 million values, 32 to 2048; 32 where an input's size is open.
-
-        Passes of more rows are up to eight times faster on small networks, and slower on large ones.
-        """
+        """Rows of a pass, 1 to 2048, by how many values the network computes; at most 32 if an input's size is open."""
         return self._rows[0]
 
     @property

@@ -171,13 +171,13 @@ def _settings_of(benchmark: Benchmark, settings: RunSettings | None) -> RunSetti
 
 
 def _with_map_error(found: Chosen, settings: RunSettings) -> Chosen:
-    """Return methods with the settings' ``map_error``, those that have one; what a library defines stays as it is."""
+    """Return methods with the settings' ``map_error``, those that have one and no tolerance, and are no library's."""
     error = getattr(settings, "map_error", 0)
     if not error:
         return found
     return {
         name: (method, {**given, "map_error": error})
-        if "map_error" in getattr(method, "defaults", ()) and not is_preset(method.name)
+        if "map_error" in getattr(method, "defaults", ()) and "tolerance" not in given and not is_preset(method.name)
         else (method, given)
         for name, (method, given) in found.items()
     }

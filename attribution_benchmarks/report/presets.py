@@ -13,6 +13,7 @@ from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats.statistics import MIN_NETWORKS
 
 QUICK_NETWORKS = 2  # of random weights
+QUICK_ERROR = 0.2  # of a map
 MOST_TRAINED = 20  # networks of a benchmark
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
@@ -50,7 +51,7 @@ def tasks_of(
     of_one = benchmark.report_tasks(quick, seed) if benchmark.report_tasks else [_task_of(benchmark, quick, seed)]
     further = [task.on_network(number) for task in of_one for number in range(1, min(networks, len(task.networks) + 1))]
     return [
-        _completed(task, place, _of_random(task, quick, networks), [*_default_metrics(), *metrics])
+        _completed(task, place, quick, _of_random(task, quick, networks), [*_default_metrics(), *metrics])
         for task in (*of_one, *further)
     ]
 
@@ -61,10 +62,11 @@ def _of_random(task: ReportTask, quick: bool, networks: int) -> int:
     return QUICK_NETWORKS if quick else 1 if trained >= MIN_NETWORKS else NETWORKS
 
 
-def _completed(task: ReportTask, place: str, random_networks: int, metrics: Sequence[str]) -> ReportTask:
+def _completed(task: ReportTask, place: str, quick: bool, random_networks: int, metrics: Sequence[str]) -> ReportTask:
     """Return a benchmark's task with what all benchmarks have: random networks, methods and metrics."""
     more = metrics if task.more_metrics else ()
     changed: dict[str, Any] = {"random_networks": random_networks} if task.random_networks else {}
+    changed |= {"map_error": QUICK_ERROR} if quick and hasattr(task.settings, "map_error") else {}
     return dataclasses.replace(
         task,
         settings=task.settings.replaced(**changed),

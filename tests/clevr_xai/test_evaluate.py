@@ -33,18 +33,20 @@ def command(small_network, answered, load_once, tmp_path, capsys):
 def test_integrated_gradients_has_a_row_for_each_baseline(command, tmp_path):
     paths = ("integrated_gradients", "integrated_gradients_gray", "integrated_gradients_median")
     few = (f"--methods={','.join(paths)}", "--controls=", "--steps=32", "--num_questions=3", "--metrics=mass")
-    files = [tmp_path / name for name in ("whole.json", "refined.json")]
-    code, out, err = command(*few, f"--output={files[0]}")
+    files = [tmp_path / name for name in ("whole.json", "refined.json", "by_default.json")]
+    code, out, err = command(*few, "--map_error=0", f"--output={files[0]}")
     assert code == 0, err
     assert "by this share of it (median): IG from black" in " ".join(out.split())
     assert "IG from black" in out and "IG from gray" in out and "IG from the median" in out
     assert "Integrated Gradients begins is not known" in " ".join(out.split())
     assert command(*few, "--tolerance=0.02", f"--output={files[1]}")[0] == 0
-    whole, refined = (
+    assert command(*few, f"--output={files[2]}")[0] == 0
+    whole, refined, by_default = (
         {row["method"]: row for row in json.loads(file.read_text())["rows"] if row["subset"] == "all"} for file in files
     )
     assert list(whole) == list(refined) == list(paths) and len({row["value"] for row in whole.values()}) == 3
     assert all(0 <= row["gap"] < 1 for row in (*whole.values(), *refined.values()))
+    assert 0 < max(abs(by_default[name]["value"] - whole[name]["value"]) for name in paths) < 0.01
     code, out, _ = command("--methods=gradient", "--controls=", "--num_questions=4")
     assert code == 0 and "by this share of it" not in out and "is not known" not in out
 
