@@ -103,7 +103,7 @@ def _tasks(
     steps, samples = (10, 10) if quick else (304, 40)
     found = []
     for kind in kinds:
-        count = 8 if quick else {"simple": 40, "complex": 60}[kind]
+        count = 6 if quick else {"simple": 40, "complex": 60}[kind]
         drawn: dict[str, int] = {"num_questions": count}
         note = f"{count} questions drawn; those count that are answered correctly"
         if kind == "complex" and not quick:

@@ -12,7 +12,6 @@ from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats.statistics import MIN_NETWORKS
 
-QUICK_NETWORKS = 2  # of random weights
 QUICK_ERROR = 0.2  # of a map
 MOST_TRAINED = 20  # networks of a benchmark
 
@@ -59,7 +58,7 @@ def tasks_of(
 def _of_random(task: ReportTask, quick: bool, networks: int) -> int:
     """Return the number of random networks: one for each trained one where these are a sample and vary more."""
     trained = min(networks, 1 + len(task.networks))
-    return QUICK_NETWORKS if quick else 1 if trained >= MIN_NETWORKS else NETWORKS
+    return 1 if quick or trained >= MIN_NETWORKS else NETWORKS
 
 
 def _completed(task: ReportTask, place: str, quick: bool, random_networks: int, metrics: Sequence[str]) -> ReportTask:
