@@ -102,4 +102,5 @@ class Settings(MapSettings):
 class AttentionSettings(Settings):
     """Those of CLEVR-XAI, for its networks of cross-attention."""
 
+    batch_size: int = inherited(Settings, "batch_size", 8)  # its tensors are smaller than a Relation Network's
     model: str = inherited(Settings, "model", "saved_models/clevr_xai/cross_attention")

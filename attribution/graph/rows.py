@@ -47,7 +47,7 @@ def import_for_rows(view: GraphView, shapes: Mapping[str, tf.TensorShape]) -> tf
 
 
 def values_of_row(view: GraphView, graph: tf.Graph) -> tuple[float, float]:
-    """Return the values of floating point that a graph of ``import_for_rows`` has of a row, in all and at once."""
+    """Return how many values of floating point a graph of ``import_for_rows`` has of a row, and its largest tensor."""
     nodes = {function.signature.name: len(function.node_def) for function in view.graph_def.library.function}
     total, largest, steps = 0, 0, 1
     for operation in graph.get_operations():

@@ -269,7 +269,7 @@ class Method:
     sum_law: SumLaw | None = None
     needs_positions: bool = False
 
-    @functools.cached_property
+    @property
     def defaults(self) -> Mapping[str, Any]:
         """Parameters and their default values, read from the function's signature."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
@@ -313,25 +313,25 @@ class Method:
             If an override names no parameter, if a parameter without default is missing, or if a parameter of a
             method of this project that is a number by default is not one.
         """
+        defaults = self.defaults
         for name in overrides:
-            if name not in self.defaults:
-                known = f"its parameters are {listed(self.defaults)}" if self.defaults else "it has none"
-                same = [one for one in _HERE_IN_METHODS.get(name, ()) if one in self.defaults]
+            if name not in defaults:
+                known = f"its parameters are {listed(defaults)}" if defaults else "it has none"
+                same = [one for one in _HERE_IN_METHODS.get(name, ()) if one in defaults]
                 here = "".join(f" (here: {one})" for one in [*same, _HERE.get(name)][:1] if one)
                 raise BadInput(f"method '{self.name}' has no parameter '{name}'{here}; {known}")
-        chosen = {**self.defaults, **overrides}
+        chosen = {**defaults, **overrides}
         missing = [name for name, value in chosen.items() if value is inspect.Parameter.empty]
         if missing:
             raise BadInput(f"method '{self.name}' needs a value for {listed(missing)}")
-        return {name: self._checked(name, value) for name, value in chosen.items()}
+        return {name: self._checked(name, value, type(defaults[name])) for name, value in chosen.items()}
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _checked(self, name: str, value: Any, kind: type) -> Any:
         """Return a parameter's value, a whole number as an int; refuse what is not of the kind of the default."""
         if self.card is None or name in ARRAYS:
             return value
         if name == "layer" and not isinstance(value, (str, type(None))):
             raise BadInput(f"layer must be the name of a layer, not {value!r}")
-        kind = type(self.defaults[name])
         if kind not in _KINDS:
             return value
         allowed, largest, words = _KINDS[kind]

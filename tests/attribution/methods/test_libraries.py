@@ -28,7 +28,7 @@ def test_every_preset_is_a_method_with_known_parameters_and_steps(name):
     assert method.name == name and method.family == attribution.METHODS[preset.of].family
     assert method.parameters({}) == attribution.METHODS[preset.of].parameters(preset.parameters)
     assert all(map(map_steps.about, preset.after))
-    assert pickle.loads(pickle.dumps(method.function)) == method.function
+    assert pickle.loads(pickle.dumps(method)) == method  # also after its parameters were read
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS.keys() - set(RUNNING)))
