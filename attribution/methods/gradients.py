@@ -300,9 +300,7 @@ def path_rule(points: int, quadrature: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def step_levels(steps: int) -> list[int]:
-    """Return the numbers of steps that an error may need: each is the largest divisor of the next, at least 3.
-
-    A prime number of steps is the only level, so that no gradient is saved.
+    """Return the numbers of steps that an error may need: each is the largest divisor of the next; of a prime, itself.
 
     >>> step_levels(300)
     [5, 25, 75, 150, 300]
